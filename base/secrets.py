@@ -67,14 +67,14 @@ def is_secret(name: str) -> bool:
     return _WORDS.search(plain) is not None and _NO_VALUES.search(plain) is None
 
 
-def shown(name: str, value: str) -> str:
+def mask_value(name: str, value: str) -> str:
     """The value of `name` as it may be shown: MASK if it is secret; without what is secret inside it, such as a password in a URL."""
     return MASK if is_secret(name) else hidden(_without_inner(value, lambda found: None))
 
 
-def masked(values: Mapping[str, str]) -> dict[str, str]:
+def mask_values(values: Mapping[str, str]) -> dict[str, str]:
     """All of these, each as it may be shown."""
-    return {name: shown(name, value) for name, value in values.items()}
+    return {name: mask_value(name, value) for name, value in values.items()}
 
 
 def _without_inner(value: str, take: Callable[[str], None]) -> str:

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, YearMonthIntervalType
 
-from base.text.type_names import quoted
+from base.text.type_names import quote_for_spark
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.project.definitions import active, load_definitions, quiet_spark
 from stepwell.project.elements import Definitions, SqlQuery
@@ -115,7 +115,7 @@ def _views(
         if view.name in of_views:
             _show_sources(spark, resolved, of_views[view.name])
         waiting = _show_temporary_views(spark, definitions, waiting)
-        names = [quoted(name) for name in view.schema.names]
+        names = [quote_for_spark(name) for name in view.schema.names]
         parts = [flow.query(spark).selectExpr(*names) for flow in definitions.flows_of(view.name)]
         if view.kind != "sink":
             parts = [_as_stored(part, view.schema) for part in parts]
@@ -263,11 +263,11 @@ def _column(source: SourceSpec, name: str) -> str:
     """A column of a message that has the column `row`: of the row, or of the record. A message without a row has none of both."""
     if of_record := dict(source.metadata).get(name):
         return f"IF(row IS NULL, NULL, {of_record})"
-    return f"row.{quoted(name)}"
+    return f"row.{quote_for_spark(name)}"
 
 
 def _columns(source: SourceSpec) -> list[str]:
-    return [f"{_column(source, field.name)} AS {quoted(field.name)}" for field in source.schema.fields]
+    return [f"{_column(source, field.name)} AS {quote_for_spark(field.name)}" for field in source.schema.fields]
 
 
 def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame:
@@ -279,7 +279,7 @@ def _parsed(frame: DataFrame, source: SourceSpec) -> DataFrame:
     frame = frame.withColumn("row", parsed).localCheckpoint(eager=False)
     of_record = dict(source.metadata)
     required = [f.name for f in source.schema.fields if not f.nullable and f.name not in of_record]
-    there = [f"row.{quoted(name)} IS NOT NULL" for name in required]
+    there = [f"row.{quote_for_spark(name)} IS NOT NULL" for name in required]
     good = " AND ".join(["text IS NOT NULL", "trim(text) != ''", f"row.{_CORRUPT} IS NULL", *there])
     return frame.filter(f"({good}) OR text IS NULL" if source.mode == "upsert" else good)
 
@@ -406,7 +406,7 @@ def _bag(frame: DataFrame) -> dict[str, list[Inexact]]:
     # PySpark cannot collect year-month intervals.
     months = {f.name for f in frame.schema.fields if isinstance(f.dataType, YearMonthIntervalType)}
     if months:
-        texts = (f"CAST({quoted(n)} AS STRING)" if n in months else quoted(n) for n in frame.columns)
+        texts = (f"CAST({quote_for_spark(n)} AS STRING)" if n in months else quote_for_spark(n) for n in frame.columns)
         frame = frame.selectExpr(*texts)
     for row in frame.collect():
         exact = repr(tuple(value for i, value in enumerate(row) if i not in inexact))

@@ -64,7 +64,7 @@ class Messages(NamedTuple):
         return self.part(0, cut), self.part(cut, self.length)
 
 
-def joined(parts: Sequence[Messages]) -> Messages:
+def join_messages(parts: Sequence[Messages]) -> Messages:
     """All messages, part after part. A single part is not copied. Raises ArrowInvalid if keys or values have more than 2 GiB, because Arrow's
     binary type counts bytes in 32 bits."""
     if len(parts) == 1:

@@ -93,7 +93,7 @@ class DamionPlanner:
         for distributor in self._distributors.values():
             distributor.check()
             for instance, worker in self._workers.items():
-                assert (placed := _placed(distributor, self._change, instance)) == owned[worker], (
+                assert (placed := _slots_sent_to(distributor, self._change, instance)) == owned[worker], (
                     f"{distributor.name} sends {placed} to worker {worker}, which owns {owned[worker]}"
                 )
         for name, operator in self._operators.items():
@@ -152,7 +152,7 @@ class DamionPlanner:
                 self._posted.append((name, to, message))
 
 
-def _placed(distributor: Distributor, reassignment: Reassignment, instance: str) -> SlotSet:
+def _slots_sent_to(distributor: Distributor, reassignment: Reassignment, instance: str) -> SlotSet:
     """The slots whose records the distributor sends to this instance, while no key is held."""
     if distributor.reassignment is None:
         return _slots_of(distributor.assignment.hashes_of(instance))

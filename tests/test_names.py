@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOMS = ("stepwell", "coordinator")
+import pytest
+
+from tests.rooms import ROOMS
+
 ROOT = Path(__file__).parent.parent
 
 _PARTICIPLE = re.compile(
@@ -15,21 +18,31 @@ _PARTICIPLE = re.compile(
 )
 
 EVENTS = {
-    "_claimed", "_received", "_settled", "adopted", "asked", "bounded", "buried", "cleared", "collected", "completed", "copied", "described",
-    "failed", "folded", "given", "intended", "looked", "measured", "moved", "paced", "paused", "prepared", "recorded", "recovered", "recruited",
-    "refused", "requested", "rested", "settled", "staffed", "stepped", "stored", "turned", "unbounded", "uploaded", "weighed",
+    "coordinator": {
+        "_settled", "adopted", "asked", "bounded", "buried", "cleared", "collected", "completed", "copied", "described", "failed", "folded", "given",
+        "intended", "looked", "measured", "moved", "paced", "paused", "prepared", "recorded", "recovered", "recruited", "refused", "requested",
+        "rested", "settled", "staffed", "stepped", "stored", "turned", "unbounded", "uploaded", "weighed",
+    },
+    "faults": {"reached"},
+    "io_kafka": {"answered", "_answered"},
+    "protocols": {"answered", "_installed"},
+    "stepwell": {"_claimed", "_received"},
 }  # fmt: skip
 """Called when something has happened, most of them in a machine or in one of its phases."""
 
-
-def test_no_function_is_called_by_a_bare_participle() -> None:
-    participles = {name for name in _functions() if _PARTICIPLE.fullmatch(name) and "_" not in name.strip("_")}
-    assert participles == EVENTS
+FIXED = {"engine": {"cached"}}
+"""Functions whose names are in the pickles of plans that are in use (engine/python/rebuilt.py)."""
 
 
-def _functions() -> Iterator[str]:
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_function_is_called_by_a_bare_participle(room: str) -> None:
+    participles = {name for name in _functions(room) if _PARTICIPLE.fullmatch(name) and "_" not in name.strip("_")}
+    assert participles == EVENTS.get(room, set()) | FIXED.get(room, set())
+
+
+def _functions(room: str) -> Iterator[str]:
     """The names of all functions that are no properties."""
-    for file in (file for room in ROOMS for file in (ROOT / room).rglob("*.py")):
+    for file in (ROOT / room).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
                 map(_makes_property, node.decorator_list)

@@ -58,7 +58,7 @@ def single_value(text: str) -> float | None:
         if float(near) == value:
             return value
         other = np.nextafter(near, np.float32(math.copysign(math.inf, value - float(near))))
-    below, above = sorted((_bounded(near), _bounded(other)))
+    below, above = sorted((_finite(near), _finite(other)))
     middle = below + (above - below) / 2
     if value != middle:
         return float(near)
@@ -68,7 +68,7 @@ def single_value(text: str) -> float | None:
     return math.copysign(math.inf, chosen) if abs(chosen) == FIRST_BEYOND_FLOATS else chosen
 
 
-def _bounded(number: np.float32) -> float:
+def _finite(number: np.float32) -> float:
     """What follows the greatest float counts as 2^128 in rounding, not as an infinity."""
     return float(number) if np.isfinite(number) else math.copysign(FIRST_BEYOND_FLOATS, number)
 

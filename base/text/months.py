@@ -70,15 +70,15 @@ def months_value(text: str, type_: pa.DataType) -> int | None:
     if number is None:
         return None
     if type_ == MONTH:
-        return _checked(sign * number)
+        return _months_in_range(sign * number)
     if type_ == YEAR:
         # Spark multiplies without a look at 64 bits, so there the product wraps; and it multiplies by the sign at the end, in 32 bits.
-        years = _checked((number * MONTHS_OF_A_YEAR + _INT64_MAX + 1) % (2 * _INT64_MAX + 2) - _INT64_MAX - 1)
+        years = _months_in_range((number * MONTHS_OF_A_YEAR + _INT64_MAX + 1) % (2 * _INT64_MAX + 2) - _INT64_MAX - 1)
         return years if years is None or years == MONTHS_MIN else sign * years
     rest = _within(match["months"], MONTHS_OF_A_YEAR - 1)
     if rest is None or number > MONTHS_MAX // MONTHS_OF_A_YEAR:
         return None
-    return _checked(sign * (number * MONTHS_OF_A_YEAR + rest))
+    return _months_in_range(sign * (number * MONTHS_OF_A_YEAR + rest))
 
 
 def _within(digits: str, most: int) -> int | None:
@@ -87,5 +87,5 @@ def _within(digits: str, most: int) -> int | None:
     return int(digits) if len(digits) <= len(str(most)) and int(digits) <= most else None
 
 
-def _checked(months: int) -> int | None:
+def _months_in_range(months: int) -> int | None:
     return months if MONTHS_MIN <= months <= MONTHS_MAX else None

@@ -75,7 +75,7 @@ def pattern_texts(column: pa.Array, pattern: str) -> pa.Array:
     assert kind is not None, f"{column.type} has no pattern"
     null = nulls_of(column)
     values = _numbers(column, kind)
-    layout = _written(pattern, kind)
+    layout = _fixed_parts(pattern, kind)
     if layout is None:
         return _one_by_one(values, null, pattern, kind)
     number, of_day = (values, np.zeros(len(values), np.int64)) if kind == "date" else np.divmod(values, DAY_US)
@@ -105,7 +105,7 @@ def _one_by_one(values: Int64s, null: Bools, pattern: str, kind: Kind) -> pa.Arr
 
 
 @lru_cache(PATTERNS_KEPT_MAX)
-def _written(pattern: str, kind: Kind) -> tuple[Text | Field, ...] | None:
+def _fixed_parts(pattern: str, kind: Kind) -> tuple[Text | Field, ...] | None:
     """The parts of each text, if all of them always have one width."""
     parts = tuple(_flat(parts_of(pattern), kind))
     return parts if parts and all(_width(part) is not None for part in parts) else None

@@ -97,7 +97,7 @@ def parts_of(pattern: str) -> tuple[Part, ...]:
         c = pattern[position]
         position += 1
         if c == "'":
-            text, position = _quoted(pattern, position)
+            text, position = _text_in_quotes(pattern, position)
             open_[-1].append(Text(text))
         elif c.isascii() and c.isalpha():
             count = 1
@@ -124,7 +124,7 @@ def _close(open_: list[list[Part]]) -> None:
     open_[-1].append(section)
 
 
-def _quoted(pattern: str, position: int) -> tuple[str, int]:
+def _text_in_quotes(pattern: str, position: int) -> tuple[str, int]:
     """(the text in quotes that begins here, the place behind it). Two quotes are one."""
     text = ""
     if pattern.startswith("'", position):
@@ -289,7 +289,7 @@ def reader(pattern: str, kind: Kind) -> ReadOne:
         if match is None:
             return None
         found = {letter: each for letter, each in zip(letters, match.groups(), strict=True) if each is not None}
-        return _resolved(found, two_digits, kind)
+        return _resolve(found, two_digits, kind)
 
     return read
 
@@ -379,7 +379,7 @@ def _literal(c: str) -> str:
     return re.escape(c)
 
 
-def _resolved(fields: dict[str, str], two_digits: bool, kind: Kind) -> int | None:
+def _resolve(fields: dict[str, str], two_digits: bool, kind: Kind) -> int | None:
     """The microseconds since 1970 of the fields; None if there is no such date or time, or if they need more bits than the kind has."""
     year = int(fields.get("y", 1970)) + (2000 if two_digits and "y" in fields else 0)
     if fields.get("y", "").startswith("-") and year == 0:

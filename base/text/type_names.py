@@ -60,10 +60,10 @@ def sql_type(
     return str(kind)
 
 
-def quoted(name: str) -> str:
+def quote_for_spark(name: str) -> str:
     """A name as Spark's parser reads it, whatever characters it has."""
     return f"`{name.replace('`', '``')}`"
 
 
 def _quoted_if_needed(name: str) -> str:
-    return name if _WORD.fullmatch(name) else quoted(name)
+    return name if _WORD.fullmatch(name) else quote_for_spark(name)

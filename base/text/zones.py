@@ -52,20 +52,20 @@ def offset_s(zone: str, local_s: int) -> int | None:
 
     A local time that a change of the clock leaves out has the offset before the change, and one that occurs twice has
     the first one's, as in java.time.ZonedDateTime.of. None if Java knows no such zone."""
-    found = _found(zone)
+    found = _find(zone)
     return _region_s(found, local_s) if isinstance(found, ZoneInfo) else found
 
 
 def offset_at_s(zone: str, utc_s: int) -> int | None:
     """Seconds east of UTC of `zone` at a moment (seconds since 1970-01-01T00:00 UTC). None if Java knows no such zone."""
-    found = _found(zone)
+    found = _find(zone)
     if not isinstance(found, ZoneInfo):
         return found
     local = _moment(utc_s).replace(tzinfo=UTC).astimezone(found)
     return _seconds(local)
 
 
-def _found(zone: str) -> ZoneInfo | int | None:
+def _find(zone: str) -> ZoneInfo | int | None:
     """The rules of a region, or the seconds of an offset that never changes."""
     if zone in ("Z", "UTC", "GMT", "UT"):
         return 0

@@ -291,6 +291,6 @@ def _key_types(view: View, output: Output) -> list[str]:
 
 
 def _format(output: Output) -> str:
-    more = {name: value for name, value in output.written.recorded().items() if name != "format"}
+    more = {name: value for name, value in output.written.recorded_parts().items() if name != "format"}
     options = "".join(f", {name} = {value}" for name, value in sorted(more.items()))
     return output.written.format + options

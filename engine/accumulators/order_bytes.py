@@ -46,7 +46,7 @@ def decode(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
     present = encoded.drop_null() if encoded.null_count else encoded
     reader = _Reader(_bytes_of(present))
     values, _ = reader.body(_offsets_of(present)[:-1], type_)
-    return _scattered(values, encoded.is_valid().to_numpy(zero_copy_only=False))
+    return _scatter(values, encoded.is_valid().to_numpy(zero_copy_only=False))
 
 
 def _field(values: pa.Array) -> pa.Array:
@@ -102,10 +102,10 @@ def join_parts(*parts: pa.Array | bytes) -> pa.Array:
 
 def words(numbers: UInt64s) -> pa.Array:
     """Each number as 8 bytes, the highest first."""
-    return _fixed(numbers.astype(">u8").tobytes(), len(numbers), 8)
+    return _fixed_width(numbers.astype(">u8").tobytes(), len(numbers), 8)
 
 
-def _fixed(raw: bytes, count: int, width: int) -> pa.Array:
+def _fixed_width(raw: bytes, count: int, width: int) -> pa.Array:
     offsets = np.arange(0, width * (count + 1), width, dtype=np.int32)
     return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(raw)])
 
@@ -155,7 +155,7 @@ class _Reader:
         valid = self._data[places] == _VALUE
         behind = places + 1
         values, behind[valid] = self.body(behind[valid], type_)
-        return _scattered(values, valid), behind
+        return _scatter(values, valid), behind
 
     def body(self, places: Int64s, type_: pa.DataType) -> tuple[pa.Array, Int64s]:
         if pa.types.is_struct(type_):
@@ -172,7 +172,7 @@ class _Reader:
             return order.values_of((words ^ _FLIP_SIGN).view(np.int64), type_, everything), places + 8
         if pa.types.is_decimal(type_):
             raw = self._data[places[:, None] + np.arange(16)].tobytes()
-            return order.decode(_fixed(raw, len(places), 16), type_), places + 16
+            return order.decode(_fixed_width(raw, len(places), 16), type_), places + 16
         return self._text(places, type_)
 
     def _text(self, places: Int64s, type_: pa.DataType) -> tuple[pa.Array, Int64s]:
@@ -218,7 +218,7 @@ class _Reader:
         return pa.ListArray.from_arrays(offsets, elements, type=type_), behind + 1
 
 
-def _scattered(values: pa.Array, valid: Bools) -> pa.Array:
+def _scatter(values: pa.Array, valid: Bools) -> pa.Array:
     """The values at the places that are valid, and null at the others."""
     if valid.all():
         return values

@@ -138,14 +138,14 @@ class Comparing:
                 (view,) = node.inputs
                 if index not in self.new_outputs:
                     before, names = self._written_before(node)
-                    if before != self._paired(view) or self._is_changed(view) or names != node.names:
+                    if before != self._counterpart(view) or self._is_changed(view) or names != node.names:
                         found[view, before].add(index)
                 elif not self.is_readable(view):
                     found[view, None].add(index)
             elif index in self.found.kept:
                 for below in self._ends_below(index):
                     if self._is_changed(below):
-                        found[below, self._paired(below)].add(index)
+                        found[below, self._counterpart(below)].add(index)
         return found
 
     def _written_before(self, output: Output) -> tuple[int, tuple[str, ...]]:
@@ -160,7 +160,7 @@ class Comparing:
         node = self.now.nodes[index]
         return isinstance(node, View) and node.name in self.found.changed
 
-    def _paired(self, view: int) -> int | None:
+    def _counterpart(self, view: int) -> int | None:
         """The index in A of a view that both have."""
         node = self.now.nodes[view]
         assert isinstance(node, View)

@@ -40,13 +40,13 @@ def fill_circuits(
         compared=comparing.compared,
         taken_back=comparing.taken_back,
         young=frozenset(young | comparing.helpers),
-        gone=_gone(found, before, now) | comparing.helpers,
+        gone=_numbers_not_kept(found, before, now) | comparing.helpers,
     )
     made.check()
     return made
 
 
-def _gone(found: ProjectMatch, before: Sequence[int], now: Sequence[int]) -> frozenset[int]:
+def _numbers_not_kept(found: ProjectMatch, before: Sequence[int], now: Sequence[int]) -> frozenset[int]:
     """The numbers of the nodes of A whose state nobody keeps. An output has the changes that it withheld."""
     circuit = found.previous.circuit
     with_state = {before[i] for i in nodes_with_state(circuit)}

@@ -81,13 +81,13 @@ class _FillingCircuit:
     def _made_of(self, index: int) -> Node:
         node, takes = self.comparing.now.nodes[index], self.comparing.histories.of[index]
         if isinstance(node, LastByKey) and isinstance(takes[0], Carry):
-            return self._carried(node, takes[0].holder)
+            return self._carried_table(node, takes[0].holder)
         inputs = tuple(map(self._taking(FILL).put, takes))
         if isinstance(node, LastByKey):  # what it says of a message is of the source that is read again
             return replace(node, inputs=inputs, handle=OF_NEXT + node.handle)
         return replace(node, inputs=inputs)
 
-    def _carried(self, node: LastByKey, holder: int) -> CarriedTable:
+    def _carried_table(self, node: LastByKey, holder: int) -> CarriedTable:
         """With the columns of the former table by name and type."""
         found, former = self.comparing.found, self.comparing.before.nodes[holder]
         assert isinstance(former, LastByKey)
@@ -200,7 +200,7 @@ class _FillingCircuit:
         ).put(take)
         before = comparing.before.nodes[previous]
         assert isinstance(before, View)
-        return rows if _columns(before) == _columns(view) else self.into.once(_renamed(rows, before, view))
+        return rows if _columns(before) == _columns(view) else self.into.once(_renaming(rows, before, view))
 
 
 _NEVER = Expression("false", pa.bool_())
@@ -214,7 +214,7 @@ def _columns(view: View) -> list[tuple[str, str]]:
     return [(name, str(kind)) for name, kind in zip(view.names, view.types, strict=True)]
 
 
-def _renamed(rows: int, before: View, now: View) -> Renamed:
+def _renaming(rows: int, before: View, now: View) -> Renamed:
     """Old rows with the columns that the view has now, by name and type."""
     places = {column: place for place, column in enumerate(_columns(before))}
     return Renamed((rows,), now.types, tuple(places.get(column) for column in _columns(now)))

@@ -126,9 +126,9 @@ class _Identifying:
             inputs = [self._rows[i] for i in node.inputs]
             identity = self._identity(index, node, inputs)
             if isinstance(node, View):  # two views of one definition are two nodes, each with its own content
-                name = self._paired(node, identity)
+                name = self._known_name(node, identity)
                 self._leaves[node.name], self._views[name] = name, identity
-                identity = _hashed([identity, name])
+                identity = _hash([identity, name])
             self._found.append(identity)
             self._rows.append(self._as_read(index, node, inputs))
         return Identities(tuple(self._found), self._views, self._leaves, self._columns)
@@ -140,7 +140,7 @@ class _Identifying:
             read: list[Any] = [rows.identity for rows in inputs]
         else:
             read = [[rows.identity, rows.columns] for rows in inputs]
-        return _hashed(
+        return _hash(
             {
                 "fields": {
                     name: value
@@ -172,11 +172,11 @@ class _Identifying:
         if isinstance(node, Source | LastByKey):
             leaf = self._project.sources[node.handle]
             more = tuple(f"{node.kind} {place}" for place in range(len(leaf.columns), len(node.types)))
-            return _Rows(_hashed([node.kind, leaf.text]), (*leaf.columns, *more))
+            return _Rows(_hash([node.kind, leaf.text]), (*leaf.columns, *more))
         if isinstance(node, View):
             name = self._leaves[node.name]
             columns = self._columns[name] = self._columns_of(name, node)
-            return _Rows(_hashed(["View", name]), columns)
+            return _Rows(_hash(["View", name]), columns)
         if isinstance(node, Map) and (selected := node.selected) is not None:
             (rows,) = inputs
             return _Rows(rows.identity, tuple(rows.columns[column] for column in selected))
@@ -189,7 +189,7 @@ class _Identifying:
             return self._previous_columns[name]
         return tuple(f"{column} {kind}" for column, kind in zip(view.names, view.types, strict=True))
 
-    def _paired(self, view: View, definition: str) -> str:
+    def _known_name(self, view: View, definition: str) -> str:
         """The name by which readers know the view."""
         if view.name in self._previous:
             return view.name
@@ -206,15 +206,15 @@ def _read_by_expressions(node: Map | ScalarMap, inputs: Sequence[_Rows]) -> tupl
 def _with_columns(node: Map | ScalarMap, columns: tuple[str, ...]) -> Map | ScalarMap:
     """The node with the names of columns in its expressions, in place of where they are."""
 
-    def named(expression: Expression) -> Expression:
+    def with_names(expression: Expression) -> Expression:
         def name_of(found: re.Match[str]) -> str:
             return found[0] if found[1] is None else f"<{columns[int(found[1])]}>"
 
         return Expression(_IN_SQL.sub(name_of, expression.sql), expression.type)
 
-    predicate = None if node.predicate is None else named(node.predicate)
-    return replace(node, predicate=predicate, projections=tuple(map(named, node.projections)))
+    predicate = None if node.predicate is None else with_names(node.predicate)
+    return replace(node, predicate=predicate, projections=tuple(map(with_names, node.projections)))
 
 
-def _hashed(value: Any) -> str:
+def _hash(value: Any) -> str:
     return xxhash.xxh3_128_hexdigest(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())

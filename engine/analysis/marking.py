@@ -62,27 +62,27 @@ class _Marking:
                 inputs = (self._copy(below, marks[node.name], made, copies),)
                 made[index] = self._add(replace(node, inputs=inputs))
             elif isinstance(node, View | Output):
-                made[index] = self._add(replace(node, inputs=tuple(self._kept(i, made) for i in node.inputs)))
+                made[index] = self._add(replace(node, inputs=tuple(self._keep(i, made) for i in node.inputs)))
         return Circuit(tuple(self._nodes))
 
-    def _kept(self, index: int, made: dict[int, int]) -> int:
+    def _keep(self, index: int, made: dict[int, int]) -> int:
         """Where a node is that counts its sources whole."""
         if index not in made:
             node = self._old[index]
             assert not isinstance(node, View), "views come before what reads them"
-            made[index] = self._add(replace(node, inputs=tuple(self._kept(i, made) for i in node.inputs)))
+            made[index] = self._add(replace(node, inputs=tuple(self._keep(i, made) for i in node.inputs)))
         return made[index]
 
     def _copy(self, index: int, marked: Mapping[str, str], made: dict[int, int], copies: dict[int, int]) -> int:
         """Where the node is as the view reads it."""
         if index not in copies:
-            copies[index] = self._copied(index, marked, made, copies)
+            copies[index] = self._make_copy(index, marked, made, copies)
         return copies[index]
 
-    def _copied(self, index: int, marked: Mapping[str, str], made: dict[int, int], copies: dict[int, int]) -> int:
+    def _make_copy(self, index: int, marked: Mapping[str, str], made: dict[int, int], copies: dict[int, int]) -> int:
         node = self._old[index]
         if not self._depends(index, marked):
-            return self._kept(index, made)
+            return self._keep(index, made)
         if isinstance(node, View):
             return self._copy(node.inputs[0], marked, made, copies)
         inputs = tuple(self._copy(below, marked, made, copies) for below in node.inputs)

@@ -88,7 +88,7 @@ def computed_otherwise(circuit: Circuit, revisions: Revisions) -> dict[int, str]
             found[index] = f"this version of Stepwell computes {what} in another way"
         elif python not in (None, _python_now()):
             found[index] = (
-                f"functions in Python were planned by Python {_shown(python)}, and this is {_shown(_python_now())}"
+                f"functions in Python were planned by Python {_version_text(python)}, and this is {_version_text(_python_now())}"
             )
     return found
 
@@ -97,7 +97,7 @@ def _python_now() -> int:
     return python_of(*sys.version_info[:2])
 
 
-def _shown(python: int | None) -> str:
+def _version_text(python: int | None) -> str:
     assert python is not None
     return "{}.{}".format(*divmod(python, 1000))
 

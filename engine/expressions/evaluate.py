@@ -50,20 +50,20 @@ def evaluate(predicate: Expression | None, projections: tuple[Expression, ...], 
     `ExpressionError`, which names the expression and the values of the first row on which it fails. SQL that fails without any row is a defect
     of Stepwell and raises an AssertionError.
     """
-    result = _evaluated(predicate, projections, table, _query)
+    result = _evaluate(predicate, projections, table, _query)
     assert result is not None
     return result
 
 
 def try_evaluate(predicate: Expression | None, projections: tuple[Expression, ...], table: pa.Table) -> pa.Table | None:
     """As `evaluate`; None if an expression fails on one of the rows. It does not look for the row, which costs two more evaluations."""
-    return _evaluated(predicate, projections, table, _attempted)
+    return _evaluate(predicate, projections, table, _attempt)
 
 
 _Columns = list[pa.ChunkedArray]
 
 
-def _evaluated(
+def _evaluate(
     predicate: Expression | None,
     projections: tuple[Expression, ...],
     table: pa.Table,
@@ -86,13 +86,13 @@ def _evaluated(
     return pa.table(found, schema=pa.schema(fields))
 
 
-def _attempted(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> _Columns | None:
-    found = _tried(predicate, outputs, table)
+def _attempt(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> _Columns | None:
+    found = _outputs_or_error(predicate, outputs, table)
     return None if isinstance(found, Exception) else found
 
 
 def _query(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> _Columns:
-    found = _tried(predicate, outputs, table)
+    found = _outputs_or_error(predicate, outputs, table)
     if not isinstance(found, Exception):
         return found
     fault = failing_row.find(_run, predicate, outputs, table, found)
@@ -101,7 +101,9 @@ def _query(predicate: Expression | None, outputs: Sequence[Expression], table: p
     raise _expression_error(fault) from fault.error
 
 
-def _tried(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> _Columns | Exception:
+def _outputs_or_error(
+    predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table
+) -> _Columns | Exception:
     """The outputs, or what was raised. A lack of memory is raised."""
     try:
         return _run(predicate, outputs, table)
@@ -116,13 +118,13 @@ def _tried(predicate: Expression | None, outputs: Sequence[Expression], table: p
 def _run(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> list[pa.ChunkedArray]:
     if predicate is not None and all(output.column is not None for output in outputs):
         # Only the predicate is computed, and the columns stay in Arrow: DuckDB would copy them twice.
-        (kept,) = _computed(None, [predicate], table)
+        (kept,) = _compute(None, [predicate], table)
         rows = table.filter(kept)
         return [rows.column(output.column) for output in outputs]
-    return _computed(predicate, outputs, table)
+    return _compute(predicate, outputs, table)
 
 
-def _computed(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> list[pa.ChunkedArray]:
+def _compute(predicate: Expression | None, outputs: Sequence[Expression], table: pa.Table) -> list[pa.ChunkedArray]:
     """The outputs of the rows for which the predicate is true, by one query over the columns that it reads."""
     items = [f"CAST({output.sql} AS {duck_type(output.type)}) AS r{index}" for index, output in enumerate(outputs)]
     query = ", ".join(items) or "1", "" if predicate is None else f" WHERE {predicate.sql}"
@@ -266,11 +268,11 @@ UNFORESEEN = "INTERNAL_ERROR"
 def _expression_error(fault: FailingRow) -> ExpressionError:
     """The error of the row, with Spark's error class. An error without a class stops the step as an error of the data too, because only the user
     can change the row or the view."""
-    error_class, text = _named(str(fault.error))
+    error_class, text = _class_and_text(str(fault.error))
     return ExpressionError(error_class, f"{text} ({failing_row.describe(fault)})")
 
 
-def _named(text: str) -> tuple[str, str]:
+def _class_and_text(text: str) -> tuple[str, str]:
     text = text.split(_PLACE_IN_SQL)[0]
     if named := _NAMED.search(text):
         return named[1], named[2].strip()

@@ -36,19 +36,21 @@ def find(
 ) -> FailingRow | None:
     """The expression and the row that fail. None if no row is the cause: the query fails without rows, or no expression fails on a single
     row. `error` is what the whole query raised."""
-    if _raised(run, predicate, outputs, table.slice(0, 0)) is not None:
+    if _error_of(run, predicate, outputs, table.slice(0, 0)) is not None:
         return None
     if predicate is None and len(outputs) == 1:
-        return _first(lambda rows: _raised(run, None, outputs, rows), outputs[0], table, error)
-    if predicate is not None and (fault := _raised(run, predicate, (), table)) is not None:
-        return _first(lambda rows: _raised(run, predicate, (), rows), predicate, table, fault)
+        return _first(lambda rows: _error_of(run, None, outputs, rows), outputs[0], table, error)
+    if predicate is not None and (fault := _error_of(run, predicate, (), table)) is not None:
+        return _first(lambda rows: _error_of(run, predicate, (), rows), predicate, table, fault)
     for output in outputs:
-        if (fault := _raised(run, predicate, (output,), table)) is not None:
-            return _first(lambda rows, output=output: _raised(run, predicate, (output,), rows), output, table, fault)  # type: ignore[misc]
+        if (fault := _error_of(run, predicate, (output,), table)) is not None:
+            return _first(lambda rows, output=output: _error_of(run, predicate, (output,), rows), output, table, fault)  # type: ignore[misc]
     return None
 
 
-def _raised(run: Run, predicate: Expression | None, outputs: Sequence[Expression], rows: pa.Table) -> Exception | None:
+def _error_of(
+    run: Run, predicate: Expression | None, outputs: Sequence[Expression], rows: pa.Table
+) -> Exception | None:
     try:
         run(predicate, outputs, rows)
     except Exception as error:

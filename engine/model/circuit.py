@@ -184,7 +184,7 @@ def _plain(value: Any) -> Any:
         }
         for part in fields(value):
             if part.metadata == BESIDE:
-                plain |= getattr(value, part.name).recorded()
+                plain |= getattr(value, part.name).recorded_parts()
         return {"kind": value.kind, **plain} if isinstance(value, NodeBase) else plain
     return value
 

@@ -116,7 +116,7 @@ def _payload(values: GroupValues, call: ValuesCall) -> pa.Array:
     return values.values if call.field is None else pc.struct_field(values.values, [call.field])
 
 
-def _repeated(values: GroupValues, call: ValuesCall) -> tuple[pa.Array, Int64s]:
+def _elements(values: GroupValues, call: ValuesCall) -> tuple[pa.Array, Int64s]:
     """(each value as often as its weight says, the offsets of the groups)."""
     offsets = values.before[values.starts]
     if int(offsets[-1]) > ELEMENTS_MAX:
@@ -132,7 +132,7 @@ def _repeated(values: GroupValues, call: ValuesCall) -> tuple[pa.Array, Int64s]:
 
 def collect_list(values: GroupValues, call: ValuesCall) -> pa.Array:
     """All values in order. An empty list, not null, for a group without values."""
-    elements, offsets = _repeated(values, call)
+    elements, offsets = _elements(values, call)
     return pa.ListArray.from_arrays(
         pa.array(offsets.astype(np.int32)), elements.cast(call.type.value_type), type=call.type
     )
@@ -145,7 +145,7 @@ def collect_set(values: GroupValues, call: ValuesCall) -> pa.Array:
 
 def first_k(values: GroupValues, call: ValuesCall) -> pa.Array:
     """As many of the first values as parameter 0 says. Null for a group without values."""
-    elements, offsets = _repeated(values, call)
+    elements, offsets = _elements(values, call)
     lengths = np.minimum(np.diff(offsets), int(call.parameters[0]))
     ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
     chosen = np.repeat(offsets[:-1] - ends[:-1], lengths) + np.arange(int(ends[-1]))
@@ -155,7 +155,7 @@ def first_k(values: GroupValues, call: ValuesCall) -> pa.Array:
 
 def listagg(values: GroupValues, call: ValuesCall) -> pa.Array:
     """Strings or binaries in order, with parameter 0 between them. Null without values."""
-    elements, offsets = _repeated(values, call)
+    elements, offsets = _elements(values, call)
     lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), elements)
     return _with_nulls(pc.binary_join(lists, pa.scalar(call.parameters[0], elements.type)).cast(call.type), values)
 

@@ -27,12 +27,12 @@ from engine.state.trace import Trace, as_rows, as_zset
 def step_carried(node: CarriedTable, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """The change of the new table. `inputs[0]`: that of the former one."""
     (change,) = inputs
-    before, after = context.step.division.fed(node.level)
+    before, after = context.step.division.fed_hashes(node.level)
     mine = _trace(context, node.types, node.key)
     new = [zset.empty((*node.types, pa.int32()))]
     old = [zset.empty((*node.types, pa.int32()))]
     if before and change.num_rows:
-        keys, hashes = _changed(node, change, before)
+        keys, hashes = _changed_keys(node, change, before)
         theirs = _former(node, context, None).probe(keys, hashes).rows
         new.append(_with_columns(node, as_zset(theirs)))
         old.append(as_zset(mine.probe(keys, hashes).rows))
@@ -59,7 +59,7 @@ def _former(node: CarriedTable, context: StepContext, slots: tuple[int, int] | N
     return _trace(replace(context, node=node.inputs[0], slots=slots), node.former.types, node.former.key)
 
 
-def _changed(node: CarriedTable, change: pa.Table, before: int) -> tuple[pa.Table, Hashes]:
+def _changed_keys(node: CarriedTable, change: pa.Table, before: int) -> tuple[pa.Table, Hashes]:
     """The keys of a change that are below a position, each once, and their hashes."""
     hashes = ColocatedKey(node.former.key, _all(node.key)).hashes(change)
     keys, of_keys, _ = distinct_keys(change, node.former.key, hashes)

@@ -51,7 +51,7 @@ def step_closing_aggregate(node: ClosingAggregate, inputs: Sequence[pa.Table], c
         _add(plan, delta, context)
     if mark.after <= mark.before:
         return zset.empty(node.types)
-    return _closed(node, plan, [rows.schema.types[column] for column in node.group], mark, context)
+    return _close_groups(node, plan, [rows.schema.types[column] for column in node.group], mark, context)
 
 
 def _add(plan: AggregatePlan, delta: pa.Table, context: StepContext) -> None:
@@ -69,7 +69,7 @@ def _add(plan: AggregatePlan, delta: pa.Table, context: StepContext) -> None:
     store_ordered(plan, batch.keys, batch.net, context)
 
 
-def _closed(
+def _close_groups(
     node: ClosingAggregate, plan: AggregatePlan, group_types: Sequence[pa.DataType], mark: Mark, context: StepContext
 ) -> pa.Table:
     """The rows of the groups between the two watermarks, whose state is removed."""

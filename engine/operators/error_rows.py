@@ -104,11 +104,11 @@ def leave_out(
         wrong = zset.take_rows(rows, np.array(failing))
         what = counted(wrong)
         came = np.flatnonzero(sign * zset.weights_of(what) > 0)
-        errors.add(what, _raised(compute, wrong.slice(int(came[0]), 1)) if len(came) else None, sign)
+        errors.add(what, _error_of(compute, wrong.slice(int(came[0]), 1)) if len(came) else None, sign)
     return zset.add(done) if done else zset.empty(types)
 
 
-def _raised(compute: Callable[[pa.Table], object], row: pa.Table) -> DataError:
+def _error_of(compute: Callable[[pa.Table], object], row: pa.Table) -> DataError:
     """The error of a row that fails."""
     try:
         compute(row)

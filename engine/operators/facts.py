@@ -52,7 +52,7 @@ class DivisionFacts:
         before, after = self.filled
         return before < after == LEVELS * HASHES
 
-    def fed(self, level: int) -> tuple[int, int]:
+    def fed_hashes(self, level: int) -> tuple[int, int]:
         """The range of hashes that the feeds of a level give in the step. One position stands for the feeds of all levels: level n is fed from
         n * HASHES to (n + 1) * HASHES."""
         before, after = (min(max(position - level * HASHES, 0), HASHES) for position in self.filled)

@@ -56,7 +56,7 @@ def _within(rows: pa.Table, colocation: Key | None, first: int, end: int) -> pa.
 def _feed_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[ContentFeed]:
     def step(node: ContentFeed, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
         change, *values = inputs
-        before, after = context.step.division.fed(node.level)
+        before, after = context.step.division.fed_hashes(node.level)
         passed = _within(change, node.colocation, 0, before) if before else zset.empty(node.types)
         return zset.add([passed, content(node, values, context, before, after)])
 
@@ -146,7 +146,7 @@ def step_difference(node: Difference, inputs: Sequence[pa.Table], context: StepC
 def step_switched(node: Switched, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """All of the difference and of the change, or what a drain passes on in this step."""
     (change,) = inputs
-    before, after = context.step.division.fed(FIRST_LEVEL)
+    before, after = context.step.division.fed_hashes(FIRST_LEVEL)
     if (before, after) == (0, HASHES):
         left = difference(node, context).scan()
     else:

@@ -19,10 +19,10 @@ from engine.rows import zset
 
 
 def step_generate(node: Generate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    return _generated(node, inputs[0])
+    return _generate(node, inputs[0])
 
 
-def _generated(node: Generate, rows: pa.Table) -> pa.Table:
+def _generate(node: Generate, rows: pa.Table) -> pa.Table:
     if rows.num_rows == 0:
         return zset.empty(node.types)
     lists = rows.column(node.collection).combine_chunks()
@@ -62,7 +62,7 @@ GENERATE = Operator(
     retraction=lambda node: None,
     keeps=lambda node, append_only: "",
     unique_key=lambda node, inputs: None,
-    content=ContentOfInput(lambda node, content: _generated(node, content)),
+    content=ContentOfInput(lambda node, content: _generate(node, content)),
     fed=None,
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: False,

@@ -45,7 +45,7 @@ def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepC
     key = context.key(0, node.key)
     trace = context.trace(0, (*node.types, pa.int32()), node.key)
     if messages.column(width).null_count:
-        return _truncated(node, messages, trace, key, context)
+        return _truncate(node, messages, trace, key, context)
     old, new = _latest(node, messages, trace, key, context, before=np.zeros(messages.num_rows, np.int64), truncations=0)
     change = zset.consolidate(zset.add([new.cast(old.schema), zset.negate(old)]))
     trace.append(as_rows(change), key.hashes(change))
@@ -118,7 +118,7 @@ def _refuse(
         context.found.refused.append(Refused(node.handle, partition, offset, column))
 
 
-def _truncated(node: LastByKey, arrived: pa.Table, trace: Trace, key: ColocatedKey, context: StepContext) -> pa.Table:
+def _truncate(node: LastByKey, arrived: pa.Table, trace: Trace, key: ColocatedKey, context: StepContext) -> pa.Table:
     """The same for messages among which the table was truncated. All rows leave the trace, bucket by bucket. Rows whose key has none after the
     step need no comparison with others, so they are only negated."""
     width = len(node.types)

@@ -57,7 +57,7 @@ class RowWithoutMessage(DataError):
 def step_output(node: Output, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     form = _form(node, inputs[0], context)
     delta = _due(node, inputs[0], form, context)
-    rows = {"append": _appended, "upsert": _upserted, "changelog": _changed}[node.mode](node, delta)
+    rows = {"append": _append_rows, "upsert": _upsert_rows, "changelog": _changelog_rows}[node.mode](node, delta)
     if rows.num_rows == 0:
         return OUTPUT_MESSAGES.empty_table()
     try:
@@ -117,7 +117,7 @@ def _look_for_rows_without_message(node: Output, change: pa.Table, form: OutputF
 
     def attempt(rows: pa.Table) -> pa.Table | None:
         try:
-            encode(form, _inserted(node, rows))
+            encode(form, _insertions(node, rows))
         except Unwritable:
             return None
         return rows
@@ -128,13 +128,13 @@ def _look_for_rows_without_message(node: Output, change: pa.Table, form: OutputF
 def _check_messages(node: Output, form: OutputFormat, rows: pa.Table) -> None:
     """Raises RowWithoutMessage. It shows the row if there is one alone."""
     try:
-        encode(form, _inserted(node, rows))
+        encode(form, _insertions(node, rows))
     except Unwritable as fault:
         row = f": {shown_row(node.names, rows.columns[:-1], 0)}" if rows.num_rows == 1 else ""
         raise RowWithoutMessage(f"{fault.message}{row}. {fault.what_to_do}") from None
 
 
-def _inserted(node: Output, rows: pa.Table) -> pa.Table:
+def _insertions(node: Output, rows: pa.Table) -> pa.Table:
     """What is written of these rows if each of them is new. Their retractions say less of them."""
     match node.mode:
         case "append":
@@ -148,7 +148,7 @@ def _inserted(node: Output, rows: pa.Table) -> pa.Table:
             assert_never(node.mode)
 
 
-def _appended(node: Output, change: pa.Table) -> pa.Table:
+def _append_rows(node: Output, change: pa.Table) -> pa.Table:
     delta = zset.consolidate(change)
     weights = zset.weights_of(delta)
     if (weights < 0).any():
@@ -156,15 +156,15 @@ def _appended(node: Output, change: pa.Table) -> pa.Table:
             "A row was retracted, and an append topic cannot hold retractions.",
             "Declare 'mode' = 'upsert' with a key, or 'mode' = 'changelog'.",
         )
-    return _repeated(delta, weights)
+    return _repeat(delta, weights)
 
 
-def _repeated(rows: pa.Table, times: Int64s) -> pa.Table:
+def _repeat(rows: pa.Table, times: Int64s) -> pa.Table:
     """Row i is there `times[i]` times."""
     return rows if (times == 1).all() else zset.take_rows(rows, np.repeat(np.arange(len(times)), times))
 
 
-def _upserted(node: Output, change: pa.Table) -> pa.Table:
+def _upsert_rows(node: Output, change: pa.Table) -> pa.Table:
     """The inserted rows, and a deletion for each key of which a row was only retracted. The view has checked that no key has two rows."""
     delta, group, keys = net_rows_by_key(change, node.key)
     came = zset.weights_of(delta) > 0
@@ -175,7 +175,7 @@ def _upserted(node: Output, change: pa.Table) -> pa.Table:
     return rows.append_column("deleted", pa.array(~came[chosen]))
 
 
-def _changed(node: Output, change: pa.Table) -> pa.Table:
+def _changelog_rows(node: Output, change: pa.Table) -> pa.Table:
     if not node.key:
         delta = zset.consolidate(change)
         weights = zset.weights_of(delta)

@@ -74,9 +74,9 @@ def step_join_partials(node: JoinPartials, inputs: Sequence[pa.Table], context: 
     right_trace = context.trace(1, right.schema.types[:-1], node.right_key)
     right_hashes = right_key.hashes(right)
     right_trace.append(as_rows(right), right_hashes)
-    partials = _summed(left, width)
+    partials = _sum(left, width)
     left_hashes = left_key.hashes(partials)
-    joined = [_checked(pairs_of(partials, node.left_key, left_hashes, right_trace, delta_is_left=True))]
+    joined = [_check_weights(pairs_of(partials, node.left_key, left_hashes, right_trace, delta_is_left=True))]
     combines: list[Combine] = ["carry" if carries else "sum" for carries in node.carries]
     sum_types = [pa.int64()] * len(combines)
     left_trace = context.trace(0, left.schema.types[:width], node.left_key, combines, sum_types)
@@ -115,7 +115,7 @@ def _partials(columns: Sequence[pa.Array], sums: Int64s) -> pa.Table:
     return zset.build([*columns, *map(pa.array, sums)], np.ones(len(rows), np.int64))
 
 
-def _summed(partials: pa.Table, width: int) -> pa.Table:
+def _sum(partials: pa.Table, width: int) -> pa.Table:
     """One partial per group, of weight 1. The first `width` columns are the group."""
     weights = zset.weights_of(partials)
     keys, _, groups = distinct_keys(partials, range(width), hash_keys(partials, range(width)))
@@ -129,10 +129,10 @@ def _with_stored(rows: pa.Table, key: Sequence[int], hashes: Hashes, partials: T
     """The stored partials, joined with the changed rows of their key. `hashes`: of the changed rows' keys."""
     matches = partials.probe(columns_at(rows, key), hashes)
     mine = zset.take_rows(rows, matches.probe)
-    return _checked(zset.build([*matches.rows.columns, *mine.columns[:-1]], zset.weights_of(mine)))
+    return _check_weights(zset.build([*matches.rows.columns, *mine.columns[:-1]], zset.weights_of(mine)))
 
 
-def _checked(joined: pa.Table) -> pa.Table:
+def _check_weights(joined: pa.Table) -> pa.Table:
     weights = zset.weights_of(joined)
     if len(weights) and int(np.abs(weights).max()) > WEIGHT_MAX:
         raise DataError(

@@ -22,18 +22,18 @@ def step_python_map(node: PythonMap, inputs: Sequence[pa.Table], context: StepCo
     if rows.num_rows == 0:
         return zset.empty(node.types)
     if context.errors is None:
-        return _mapped(node, rows)
+        return _map(node, rows)
     return leave_out(
         context.errors,
-        lambda part: _attempted(node, part),
-        lambda row: _mapped(node, row),
+        lambda part: _attempt(node, part),
+        lambda row: _map(node, row),
         rows,
         sign=1,
         types=node.types,
     )
 
 
-def _mapped(node: PythonMap, rows: pa.Table) -> pa.Table:
+def _map(node: PythonMap, rows: pa.Table) -> pa.Table:
     return _with(rows, [results(call, rows) for call in node.calls])
 
 
@@ -41,7 +41,7 @@ def _with(rows: pa.Table, made: Sequence[pa.ChunkedArray]) -> pa.Table:
     return zset.build([*zset.rows_of(rows), *made], zset.weights_of(rows))
 
 
-def _attempted(node: PythonMap, rows: pa.Table) -> pa.Table | None:
+def _attempt(node: PythonMap, rows: pa.Table) -> pa.Table | None:
     """None if a function fails on one of the rows."""
     made: list[pa.ChunkedArray] = []
     for call in node.calls:

@@ -139,9 +139,9 @@ def step_scalar_map(node: ScalarMap, inputs: Sequence[pa.Table], context: StepCo
     types = [field.type for field in rows.schema][:-1]
     everything = range(len(types))
     trace = context.trace(0, types, everything)
-    out = [_evaluated(node, delta, values.after, context)]
+    out = [_evaluate(node, delta, values.after, context)]
     if values.changed:
-        out += [_recomputed(node, as_zset(part), values, context) for part in trace.parts()]
+        out += [_recompute(node, as_zset(part), values, context) for part in trace.parts()]
     trace.append(as_rows(delta), context.key(0, everything).hashes(delta))
     return zset.consolidate(zset.add(out))
 
@@ -152,7 +152,7 @@ def _content(
     """The rows that are selected and computed with the values after the step."""
     assert all(value.num_rows for value in values), "a ScalarValue tells its value in every step"
     stored = context.trace(0, types[0], range(len(types[0]))).scan()
-    return _evaluated(node, as_zset(stored), _values(values).after, context)
+    return _evaluate(node, as_zset(stored), _values(values).after, context)
 
 
 def _values(told: Sequence[pa.Table]) -> _Values:
@@ -180,14 +180,14 @@ def _at(told: pa.Table, row: int) -> list[pa.Array]:
     return [zset.take(column, pa.array([row])) for column in told.columns[:-2]]
 
 
-def _recomputed(node: ScalarMap, stored: pa.Table, values: _Values, context: StepContext) -> pa.Table:
+def _recompute(node: ScalarMap, stored: pa.Table, values: _Values, context: StepContext) -> pa.Table:
     """What the new values change in the output of these stored rows."""
-    after = _evaluated(node, stored, values.after, context)
-    before = _evaluated(node, stored, values.before, context, sign=-1)
+    after = _evaluate(node, stored, values.after, context)
+    before = _evaluate(node, stored, values.before, context, sign=-1)
     return zset.consolidate(zset.add([after, zset.negate(before)]))
 
 
-def _evaluated(
+def _evaluate(
     node: ScalarMap, rows: pa.Table, values: Sequence[pa.Array] | None, context: StepContext, sign: int = 1
 ) -> pa.Table:
     """The rows that are selected and computed with these values; none if a value is in error. `sign`: see ErrorRows.add."""

@@ -56,7 +56,7 @@ def _types(table: pa.Table) -> list[pa.DataType]:
     return [field.type for field in table.schema][:-1]
 
 
-def _scaled(rows: pa.Table, factor: Int64s) -> pa.Table:
+def _scale(rows: pa.Table, factor: Int64s) -> pa.Table:
     return zset.build(rows.columns[:-1], zset.weights_of(rows) * factor)
 
 
@@ -81,7 +81,7 @@ def _by_key(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     matches = left_trace.probe(columns_at(moved, key.columns), hashes[flipped])
     sign = -1 if node.anti else 1
     stored = as_zset(matches.rows)
-    out = [_scaled(stored, sign * flip[flipped][matches.probe])]
+    out = [_scale(stored, sign * flip[flipped][matches.probe])]
     left_hashes = left_key.hashes(left)
     present = _counts(right_trace, left, left_key, left_hashes) > 0
     out.append(only(left, present != node.anti))
@@ -104,7 +104,7 @@ def _by_row(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     touched_leaves, leaves = _leaving(touched, left)
     after = _match_counts(node, touched, touched_hashes, right_trace, context, asked=~touched_leaves) > 0
     sign = -1 if node.anti else 1
-    out = [_scaled(touched, sign * (after.astype(np.int64) - before.astype(np.int64)))]
+    out = [_scale(touched, sign * (after.astype(np.int64) - before.astype(np.int64)))]
     left_hashes = left_key.hashes(left)
     present = _match_counts(node, left, left_hashes, right_trace, context, asked=~leaves) > 0
     out.append(only(left, present != node.anti))
@@ -165,11 +165,11 @@ def _match_counts(
     joined, weights = [*rows.columns[:-1], *matches.rows.columns[:-1]], zset.weights_of(left)
     pairs = zset.build([*joined, pa.array(matches.probe)], matches.rows.columns[-1].to_numpy())
 
-    def counted(wrong: pa.Table) -> pa.Table:
+    def weigh(wrong: pa.Table) -> pa.Table:
         of_left = weights[wrong.column(len(joined)).to_numpy()]
         return zset.build(wrong.columns[: len(joined)], zset.weights_of(wrong) * of_left)
 
-    kept = match_pairs(pairs, node.residual, _types(pairs), context, counted=counted, sign=sign)
+    kept = match_pairs(pairs, node.residual, _types(pairs), context, counted=weigh, sign=sign)
     np.add.at(counts, kept.columns[-2].to_numpy(), zset.weights_of(kept))
     return counts
 
@@ -187,7 +187,7 @@ def _not_in(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
     right_trace.append(as_rows(change), key.hashes(change))
     new.save(context, old)
     after = _stays(left_key, stored, new, right_trace)
-    out = [_scaled(stored, after.astype(np.int64) - before.astype(np.int64))]
+    out = [_scale(stored, after.astype(np.int64) - before.astype(np.int64))]
     out.append(only(left, _stays(left_key, left, new, right_trace)))
     left_trace.append(as_rows(left), left_key.hashes(left))
     return zset.consolidate(zset.add(out))

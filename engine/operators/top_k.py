@@ -36,7 +36,7 @@ from engine.operators.keys import distinct_keys, hash_keys
 from engine.rows import zset
 from engine.rows.hashing import Hashes, hash_columns
 from engine.state.ordered_rows import KeyedRows, SpreadRows
-from engine.state.prefixes import Change, Cursors, Moved, advance, before_cursor, clipped, effects_of
+from engine.state.prefixes import Change, Cursors, Moved, advance, before_cursor, clip, effects_of
 from engine.state.trace import Trace, as_rows
 
 ROWS_SLOT, CURSORS_SLOT = 0, 1
@@ -100,7 +100,7 @@ def _content(
     _, _, group = distinct_keys(rows, layout.key, hash_keys(rows, layout.key))
     order, before = _places(layout, rows, group)
     weights = np.maximum(rows.columns[-1].to_numpy()[order], 0)
-    taken = clipped(node.offset + node.count - before, weights) - clipped(node.offset - before, weights)
+    taken = clip(node.offset + node.count - before, weights) - clip(node.offset - before, weights)
     kept = np.flatnonzero(taken)
     return layout.zset_of(zset.take_rows(rows, order[kept]), taken[kept])
 

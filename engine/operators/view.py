@@ -61,7 +61,7 @@ def content(node: View, context: StepContext) -> Trace:
     return context.trace(CONTENT, node.types, _key(node))
 
 
-def _stored(
+def _stored_rows(
     node: View, types: Sequence[Sequence[pa.DataType]], values: Sequence[pa.Table], context: StepContext
 ) -> pa.Table:
     return as_zset(content(node, context).scan())
@@ -113,7 +113,7 @@ VIEW = Operator(
     keeps=lambda node, append_only: "the content, for queries" if node.stored else "",
     unique_key=lambda node, inputs: inputs[0],
     content=NoContent(),  # this is for views over this one; engine/analysis/content.py reads a view's own content
-    fed=Fed(lambda node: node.stored, _stored),
+    fed=Fed(lambda node: node.stored, _stored_rows),
     outputs_without_input=lambda node: False,
     counts_errors=lambda node: node.stored and bool(node.key),
     needs_append_only=False,

@@ -43,11 +43,11 @@ def step_window(node: Window, inputs: Sequence[pa.Table], context: StepContext) 
     width = len(node.types) - len(node.calls)
     trace = context.trace(0, node.types[:width], node.partition)
     stored = trace.probe(keys, hashes)
-    columns = [_joined(stored.rows.column(i), delta.column(i)) for i in range(width)]
+    columns = [_concatenate(stored.rows.column(i), delta.column(i)) for i in range(width)]
     before = np.concatenate([stored.rows.column(width).to_numpy(), np.zeros(delta.num_rows, np.int64)])
     after = before.copy()
     after[len(stored.probe) :] = zset.weights_of(delta)
-    rows, (before, after) = _sorted(node, columns, np.concatenate([stored.probe, partition]), [before, after])
+    rows, (before, after) = _sort(node, columns, np.concatenate([stored.probe, partition]), [before, after])
     trace.append(as_rows(delta), of_rows)
     computed = _Computed(node, rows, before), _Computed(node, rows, after)
     for side, sign in zip(computed, (-1, 1), strict=True):
@@ -62,11 +62,11 @@ def _partitions(node: Window, rows: pa.Table, hashes: Hashes) -> tuple[pa.Table,
     return columns_at(rows, ()), hashes[:1], np.zeros(rows.num_rows, np.int64)
 
 
-def _joined(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.Array:
+def _concatenate(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays([*left.chunks, *right.chunks])
 
 
-def _sorted(
+def _sort(
     node: Window, columns: list[pa.Array], partition: Int64s, weights: list[Int64s]
 ) -> tuple[Sorted, list[Int64s]]:
     """(every different row once, in the order of the window; each of the `weights` summed for each of these rows)."""
@@ -143,7 +143,7 @@ def _content(
         return zset.empty(node.types)
     _, _, partition = _partitions(node, stored, hash_keys(stored, node.partition))
     columns = [column.combine_chunks() for column in stored.columns[:-1]]
-    rows, (weights,) = _sorted(node, columns, partition, [stored.columns[-1].to_numpy()])
+    rows, (weights,) = _sort(node, columns, partition, [stored.columns[-1].to_numpy()])
     computed = _Computed(node, rows, weights)
     return zset.consolidate(zset.add([zset.empty(node.types), computed.select_rows(computed.right, 1)]))
 

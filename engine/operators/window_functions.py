@@ -120,7 +120,7 @@ def _lead(call: WindowCall, rows: Rows) -> pa.Array:
     assert call.argument is not None
     values = rows.values(call.argument)
     if call.ignore_nulls and call.offset:
-        known, before = _known(values)
+        known, before = _positions(values)
         if call.offset > 0:
             number = before[rows.here + 1] + call.offset - 1
         else:
@@ -130,10 +130,10 @@ def _lead(call: WindowCall, rows: Rows) -> pa.Array:
         place = rows.here + call.offset
     inside = (place >= rows.start) & (place < rows.end)
     if call.default is None:
-        return _taken(values, place, inside)
+        return _take(values, place, inside)
     both = pa.concat_arrays([values, rows.values(call.default)])
     everywhere = np.ones(rows.count, np.bool_)
-    return _taken(both, np.where(inside, place, rows.here + rows.count), everywhere)
+    return _take(both, np.where(inside, place, rows.here + rows.count), everywhere)
 
 
 def _nth(call: WindowCall, rows: Rows, low: Int64s, high: Int64s) -> pa.Array:
@@ -142,23 +142,23 @@ def _nth(call: WindowCall, rows: Rows, low: Int64s, high: Int64s) -> pa.Array:
     values = rows.values(call.argument)
     known = rows.here
     if call.ignore_nulls:
-        known, before = _known(values)
+        known, before = _positions(values)
         low, high = before[low], before[high]
     if call.function == "last_value":
         number = high - 1
     else:
         number = low + (call.offset - 1 if call.function == "nth_value" else 0)
     inside = (number >= low) & (number < high)
-    return _taken(values, np.append(known, 0)[np.where(inside, number, len(known))], inside)
+    return _take(values, np.append(known, 0)[np.where(inside, number, len(known))], inside)
 
 
-def _known(values: pa.Array) -> tuple[Int64s, Int64s]:
+def _positions(values: pa.Array) -> tuple[Int64s, Int64s]:
     """(the positions of the values that are not null, for each position and the end how many of them are before it)."""
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     return np.flatnonzero(valid), np.concatenate([[0], np.cumsum(valid)])
 
 
-def _taken(values: pa.Array, place: Int64s, inside: Bools) -> pa.Array:
+def _take(values: pa.Array, place: Int64s, inside: Bools) -> pa.Array:
     return values.take(pa.array(place, mask=None if inside.all() else ~inside))
 
 
@@ -206,7 +206,7 @@ class _Argument:
         values = rows.values(column)
         self.low, self.high = frames
         if values.null_count:
-            _, before = _known(values)
+            _, before = _positions(values)
             self.low, self.high = before[self.low], before[self.high]
             values = values.drop_null()
         self.values = canonical(values)

@@ -128,7 +128,7 @@ class Rows:
         known = column.is_valid().to_numpy(zero_copy_only=False)[self.at]
         rows = np.flatnonzero(known)
         values = canonical(column.take(pa.array(self.at[rows])))
-        moved, beyond = _moved(values, distance if by.ascending else -distance)
+        moved, beyond = _move(values, distance if by.ascending else -distance)
         targets = _codes(moved, ascending=by.ascending)
         own, partition = _codes(values, ascending=by.ascending), self.of.partition[self.at[rows]]
         # A target goes before the values that equal it, or behind them. Then it stands where its frame begins or ends. One that exceeds the
@@ -200,7 +200,7 @@ class RangeExceeded(DataError):
         )
 
 
-def _moved(values: pa.Array, distance: int | float) -> tuple[pa.Array, Bools]:
+def _move(values: pa.Array, distance: int | float) -> tuple[pa.Array, Bools]:
     """(the values at this distance in their type, for which of them it exceeds the type). In place of those stands the last value of the type,
     or the first one."""
     type_ = values.type

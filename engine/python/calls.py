@@ -46,7 +46,7 @@ def is_of_the_row(error: BaseException) -> bool:
 def results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray:
     """The result for each row, of exactly the call's type. Raises FunctionError."""
     arguments = _arguments(call, table)
-    made = _tried(call, arguments)
+    made = _results_or_error(call, arguments)
     if isinstance(made, BaseException):
         raise _function_error(call, arguments, made) from made
     return made
@@ -55,7 +55,7 @@ def results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray:
 def try_results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray | None:
     """As `results`; None if the function fails on one of the rows. Raises FunctionUnusable."""
     arguments = _arguments(call, table)
-    made = _tried(call, arguments)
+    made = _results_or_error(call, arguments)
     if not isinstance(made, BaseException):
         return made
     if is_of_the_row(made):
@@ -63,10 +63,10 @@ def try_results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray | None:
     raise _function_error(call, arguments, made) from made
 
 
-def _tried(call: PythonCall, arguments: pa.Table) -> pa.ChunkedArray | BaseException:
+def _results_or_error(call: PythonCall, arguments: pa.Table) -> pa.ChunkedArray | BaseException:
     """The results, or why there are none. A lack of memory is raised."""
     try:
-        made = _evaluated(call, arguments)
+        made = _evaluate(call, arguments)
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
@@ -85,7 +85,7 @@ def _arguments(call: PythonCall, table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=names).combine_chunks()
 
 
-def _evaluated(call: PythonCall, arguments: pa.Table) -> pa.ChunkedArray:
+def _evaluate(call: PythonCall, arguments: pa.Table) -> pa.ChunkedArray:
     if call.form in OF_GROUPS:
         return _of_groups(call, arguments)
     runner = spark_worker.runner_of(call, tuple(arguments.schema.types))
@@ -136,7 +136,7 @@ def _of_groups(call: PythonCall, arguments: pa.Table) -> pa.ChunkedArray:
 def _function_error(call: PythonCall, arguments: pa.Table, error: BaseException) -> FunctionError:
     row = _first_failing(call, arguments)
     error = error if row is None else row[1]
-    where = "" if row is None else f" for {_shown(call, row[0])}"
+    where = "" if row is None else f" for {_text_of(call, row[0])}"
     place = call.functions[-1].place
     name = f"the function {call.name}" + (f" ({place})" if place else "")
     if isinstance(error, ModuleNotFoundError):
@@ -157,14 +157,14 @@ def _first_failing(call: PythonCall, rows: pa.Table) -> tuple[pa.Table, BaseExce
     while rows.num_rows > 1:
         half = rows.num_rows // 2
         front = rows.slice(0, half)
-        rows = front if _raised(call, front) is not None else rows.slice(half)
-    error = _raised(call, rows)
+        rows = front if _error_on(call, front) is not None else rows.slice(half)
+    error = _error_on(call, rows)
     return None if error is None else (rows, error)
 
 
-def _raised(call: PythonCall, rows: pa.Table) -> BaseException | None:
+def _error_on(call: PythonCall, rows: pa.Table) -> BaseException | None:
     try:
-        if len(_evaluated(call, rows)) != rows.num_rows:
+        if len(_evaluate(call, rows)) != rows.num_rows:
             return WrongResult(f"another number of results than {rows.num_rows}")
     except (Exception, SystemExit) as error:
         return error
@@ -193,7 +193,7 @@ def _is_ours(filename: str) -> bool:
 _ENGINE_FOLDER = Path(__file__).parents[1]
 
 
-def _shown(call: PythonCall, row: pa.Table) -> str:
+def _text_of(call: PythonCall, row: pa.Table) -> str:
     if call.form in OF_GROUPS:
         return f"the group {shown_cell(row.column(0))}"
     positional = len(call.arguments) - len(call.keywords)

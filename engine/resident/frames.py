@@ -89,11 +89,11 @@ def encode(frame: Frame) -> list[Buffer]:
         frame.message.kind.encode(),
         frame.message.model_dump_json().encode(),
     )
-    body_bytes = sum(_padded(length) for length in lengths)
+    body_bytes = sum(_padded_length(length) for length in lengths)
     parts: list[Buffer] = [PREFIX.pack(MAGIC, len(head), body_bytes) + head]
     for buffer, length in zip(frame.buffers, lengths, strict=True):
         parts.append(buffer)
-        if padding := _padded(length) - length:
+        if padding := _padded_length(length) - length:
             parts.append(bytes(padding))
     return parts
 
@@ -120,11 +120,11 @@ def _cut(body: pa.Buffer, lengths: Sequence[int]) -> tuple[Buffer, ...]:
         if length < 0 or at + length > body.size:
             raise FrameError(f"a frame's buffers have {lengths} bytes, and its body has {body.size}")
         buffers.append(body.slice(at, length))
-        at += _padded(length)
+        at += _padded_length(length)
     if at != body.size:
         raise FrameError(f"a frame's buffers end at byte {at}, and its body has {body.size}")
     return tuple(buffers)
 
 
-def _padded(length: int) -> int:
+def _padded_length(length: int) -> int:
     return -(-length // PADDING_BYTES) * PADDING_BYTES

@@ -83,11 +83,11 @@ class Mesh:
             self._peers.pop(gone).close()
         for peer, address in members[: order.index(worker)]:
             if peer not in self._peers:
-                self._peers[peer] = self._connected(peer, address)
+                self._peers[peer] = self._connect(peer, address)
         deadline = self._now() + JOIN_SECONDS_MAX
         self._wait(lambda: self._peers.keys() == set(order) - {worker}, deadline, "all peers to connect")
 
-    def _connected(self, peer: int, address: Address) -> Connection:
+    def _connect(self, peer: int, address: Address) -> Connection:
         try:
             connection = self._transport.connect(address, CONNECT_SECONDS_MAX)
         except (OSError, OverflowError, ValueError) as fault:  # the last two: it is no address

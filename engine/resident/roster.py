@@ -125,13 +125,13 @@ class Roster:
     def wait_for(self, kind: type[Order[Any]], what: str, asked: Sequence[int]) -> None:
         """Until all workers that were asked have answered orders of this class. `what` names what they do."""
         asked_at = self._clock.now()
-        while unanswered := self._unanswered(asked, kind):
+        while unanswered := self._without_answer(asked, kind):
             self.poll(POLL_SECONDS)
-            unanswered = self._unanswered(unanswered, kind)
+            unanswered = self._without_answer(unanswered, kind)
             now = self._clock.now()
             self._judge(self._liveness.find_stopped(unanswered, asked_at, max(self._step_s, default=0.0), now), what)
 
-    def _unanswered(self, asked: Iterable[int], kind: type[Order[Any]]) -> list[int]:
+    def _without_answer(self, asked: Iterable[int], kind: type[Order[Any]]) -> list[int]:
         return [number for number in asked if kind.kind not in self.members[number].answers]
 
     # Orders that are carried out beside the steps
@@ -147,7 +147,7 @@ class Roster:
 
     def workers_asked(self, kind: type[Beside[Any]]) -> list[int]:
         """The workers that `begin` has asked and that have not answered. A worker that has left since is not among them."""
-        return self._unanswered(sorted(self._beside[kind]), kind)
+        return self._without_answer(sorted(self._beside[kind]), kind)
 
     def raise_failures(self, kind: type[Beside[Any]]) -> None:
         """Raises the fault of the lowest worker that has answered with one."""
@@ -166,7 +166,7 @@ class Roster:
     def poll_each(self, kind: type[Beside[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]]:
         """The answers to `begin` that are there and were not taken yet. Raises the fault of the lowest worker that had one."""
         asked = self._beside[kind]
-        answered = asked - set(self._unanswered(asked, kind))
+        answered = asked - set(self._without_answer(asked, kind))
         asked -= answered
         answers = {number: self.pop(number, kind) for number in sorted(answered)}
         return {number: _no_failure(number, answer) for number, answer in answers.items()}

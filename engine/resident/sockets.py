@@ -272,24 +272,24 @@ class SocketTransport:
         return Address(self._host, int(self._listener.getsockname()[1]))
 
     def connect(self, address: Address, seconds: float) -> Connection:
-        return self._made(socket.create_connection(address, timeout=seconds), is_server=False)
+        return self._make_connection(socket.create_connection(address, timeout=seconds), is_server=False)
 
     def poll(self, seconds: float) -> list[Event]:
-        events = self._ended()
+        events = self._close_ended()
         for watched in self._watched:
             self._watch(watched)
         for ahead in [connection for connection in self._watched if connection.has_read_ahead]:
             events += [Arrived(ahead, frame) for frame in ahead.receive()]
         for key, ready in self._selector.select(0 if events else seconds):
             if key.fileobj is self._listener:
-                events += self._accepted()
+                events += self._accept()
                 continue
             connection: SocketConnection = key.data
             if ready & selectors.EVENT_WRITE:
                 connection.flush()
             if ready & selectors.EVENT_READ:
                 events += [Arrived(connection, frame) for frame in connection.receive()]
-        return events + self._ended()
+        return events + self._close_ended()
 
     def close(self) -> None:
         for connection in list(self._watched):
@@ -309,7 +309,7 @@ class SocketTransport:
         if self._watched.pop(connection, None) is not None:
             self._selector.unregister(connection.socket)
 
-    def _accepted(self) -> list[Event]:
+    def _accept(self) -> list[Event]:
         events: list[Event] = []
         while True:
             try:
@@ -321,15 +321,15 @@ class SocketTransport:
             except OSError as fault:  # too many open files, or no memory: the listener is asked again at the next poll
                 _log.warning("a connection cannot be accepted", reason=str(fault))
                 return events
-            events.append(Accepted(self._made(connected, is_server=True)))
+            events.append(Accepted(self._make_connection(connected, is_server=True)))
 
-    def _ended(self) -> list[Event]:
+    def _close_ended(self) -> list[Event]:
         ended = [connection for connection in self._watched if connection.ended]
         for connection in ended:
             connection.close()
         return [Ended(connection, connection.reason) for connection in ended]
 
-    def _made(self, connected: socket.socket, *, is_server: bool) -> SocketConnection:
+    def _make_connection(self, connected: socket.socket, *, is_server: bool) -> SocketConnection:
         """Whoever has connected to the listener is a stranger at first."""
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -171,7 +171,7 @@ class StoreAccess:
 
     def _can_open(self, version: VersionId, *, trusts: bool) -> bool:
         """Whether the database is there already."""
-        for found in self._found():
+        for found in self._find():
             if trusts and found.identity == self.identity and version in found.versions:
                 return True
             _log.warning(
@@ -183,7 +183,7 @@ class StoreAccess:
             )
         return False
 
-    def _found(self) -> list[FoundDatabase]:
+    def _find(self) -> list[FoundDatabase]:
         """The worker's database; none if it is not there."""
         me = (self.identity.worker, self.birth)
         return [each for each in self.folder.look() if (each.worker, each.birth) == me]
@@ -191,7 +191,7 @@ class StoreAccess:
     def _remove(self) -> None:
         """The database that is there, which no run will ever open. It is removed under the writer's lock, so that a run that has taken over
         keeps what it has fenced. Raises StaleEpoch if one has."""
-        for found in self._found():
+        for found in self._find():
             Database.close(self._database)
             with ExitStack() as stack:
                 try:

@@ -38,7 +38,7 @@ _MIX_FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, seed: int = 0) -> Hashes:
     """One hash for each of `length` rows, over `columns` in their order. Rows without columns hash to `seed`. The cost
     is O(rows), and one xxh3 for each distinct string of a column."""
-    return _combined((_hash_column(_flat(column)) for column in columns), length, seed)
+    return _combine((_hash_column(_flat(column)) for column in columns), length, seed)
 
 
 def colocated_hashes(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, colocation: Sequence[int]) -> Hashes:
@@ -49,7 +49,7 @@ def colocated_hashes(columns: Sequence[pa.Array | pa.ChunkedArray], length: int,
     if tuple(colocation) == tuple(range(len(columns))):
         return hash_columns(columns, length)
     hashed = [_hash_column(_flat(column)) for column in columns]
-    return with_slots_of(_combined([hashed[i] for i in colocation], length, 0), _combined(hashed, length, 0))
+    return with_slots_of(_combine([hashed[i] for i in colocation], length, 0), _combine(hashed, length, 0))
 
 
 def with_slots_of(routing: Hashes, own: Hashes) -> Hashes:
@@ -142,7 +142,7 @@ def _as_bits(column: pa.Array) -> pa.Array:
     return column
 
 
-def _combined(columns: Iterable[Hashes], length: int, seed: int) -> Hashes:
+def _combine(columns: Iterable[Hashes], length: int, seed: int) -> Hashes:
     """One hash for each row from the hashes of its columns."""
     result = np.full(length, seed, dtype=np.uint64)
     for column in columns:

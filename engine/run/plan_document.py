@@ -55,14 +55,14 @@ def text_of(value: T, kind: type[T]) -> str:
 
 def value_of(text: str, kind: type[T]) -> T:
     """Raises BadDocument."""
-    return _parsed(text, kind)
+    return _parse(text, kind)
 
 
 def _text(plain: Any) -> str:
     return json.dumps(plain, sort_keys=True, separators=(",", ":"))
 
 
-def _parsed(text: str, kind: type[T]) -> T:
+def _parse(text: str, kind: type[T]) -> T:
     try:
         plain = json.loads(text)
         if not isinstance(plain, dict):

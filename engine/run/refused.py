@@ -50,7 +50,7 @@ def leave_out(refused: Sequence[Refused], setup: Setup, *, given: StepInput, rep
     """Counts and reports messages that the operators have left out. Raises DataError for the first one of a source whose policy is `fail`."""
     for handle in sorted({message.handle for message in refused}):
         table = setup.tables[handle]
-        rejected = sorted(_rejected(table, message) for message in refused if message.handle == handle)
+        rejected = sorted(_rejection(table, message) for message in refused if message.handle == handle)
         make_letters = partial(_letters, table, rejected, read)
         try:
             reject(table, rejected, given, report, make_letters)
@@ -60,7 +60,7 @@ def leave_out(refused: Sequence[Refused], setup: Setup, *, given: StepInput, rep
             raise
 
 
-def _rejected(table: SourceTable, message: Refused) -> Rejected:
+def _rejection(table: SourceTable, message: Refused) -> Rejected:
     assert isinstance(table.format, SourceFormat), "only such a table has a key"
     placeholder = placeholder_of(table.format.unavailable)
     assert placeholder is not None, "a value cannot be missing without a placeholder"

@@ -31,7 +31,7 @@ from io_kafka.formats import RecordFormat, Rejected, SourceFormat, TableFormat, 
 from io_kafka.formats.batches import NotRows, rows_in
 from io_kafka.formats.encodings import WithRegistry
 from io_kafka.formats.records import TimestampBeyondRange, extras_of, rows_of
-from io_kafka.messages import TopicMessages, joined
+from io_kafka.messages import TopicMessages, join_messages
 from io_kafka.offsets import OffsetRange, TopicPartition
 
 
@@ -159,11 +159,11 @@ def read_sources(
             table = tables[node.handle]
             schema = zset.schema_of(node.types)
             every = again if is_read_again(node.handle) else batches
-            mine = _counted(table, [batch for batch in every if table.reads(batch.range.where)])
+            mine = _counted_batches(table, [batch for batch in every if table.reads(batch.range.where)])
             parts = [
-                zset.as_schema(_decoded(index, table, records, given, report), schema)
+                zset.as_schema(_decode(index, table, records, given, report), schema)
                 for topic in table.topics
-                for records in _joined([batch for batch in mine if batch.range.topic == topic])
+                for records in _join_batches([batch for batch in mine if batch.range.topic == topic])
             ]
             rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()
             report.work_ms[index] = 1e3 * (time.perf_counter() - began)
@@ -180,7 +180,7 @@ def _silent(circuit: Circuit) -> frozenset[str]:
     return frozenset(handles) - frozenset(speaks.values())
 
 
-def _counted(table: SourceTable, batches: Sequence[RawBatch]) -> list[RawBatch]:
+def _counted_batches(table: SourceTable, batches: Sequence[RawBatch]) -> list[RawBatch]:
     """Of these batches what counts for the table, without the empty ones."""
     found = []
     for batch in batches:
@@ -211,7 +211,7 @@ def of_worker(ranges: Sequence[OffsetRange], placement: Placement, worker: int) 
     return [r for r in ranges if r.length and placement.reader_of(r.topic, r.partition) == worker]
 
 
-def _joined(batches: Sequence[RawBatch]) -> Iterator[TopicMessages]:
+def _join_batches(batches: Sequence[RawBatch]) -> Iterator[TopicMessages]:
     """The messages of these batches of one topic, of several partitions at once as long as they are few: each call of the decoder costs as
     much as some hundred messages."""
     waiting: list[RawBatch] = []
@@ -231,10 +231,12 @@ def messages_of(batches: Sequence[RawBatch]) -> TopicMessages:
     """Those of several partitions of one topic."""
     numbers = np.array([batch.range.partition for batch in batches], np.int32)
     partitions = np.repeat(numbers, [batch.messages.length for batch in batches])
-    return TopicMessages(batches[0].range.topic, pa.array(partitions), joined([batch.messages for batch in batches]))
+    return TopicMessages(
+        batches[0].range.topic, pa.array(partitions), join_messages([batch.messages for batch in batches])
+    )
 
 
-def _decoded(node: int, table: SourceTable, records: TopicMessages, given: StepInput, report: SourceReport) -> pa.Table:
+def _decode(node: int, table: SourceTable, records: TopicMessages, given: StepInput, report: SourceReport) -> pa.Table:
     try:
         return _rows_of(table, records, given, report)
     except DataError as fault:

@@ -88,7 +88,7 @@ def search(trace: Trace, keys: pa.Table, hashes: Hashes, change: Change, highest
         touched += len(stored.key)
         active &= ~results.resolve(candidates, highest)
         width *= WIDTH_GROWTH
-    return results.found(touched)
+    return results.collect(touched)
 
 
 class _Joined(NamedTuple):
@@ -153,7 +153,7 @@ class _Results:
         self._chosen[entered] = numbers
         self._length += len(numbers)
 
-    def found(self, touched: int) -> Found:
+    def collect(self, touched: int) -> Found:
         values = pa.concat_arrays(self._values)
         before, after = (values.take(pa.array(row, mask=row < 0)) for row in self._chosen)
         below_zero = np.unique(np.concatenate([np.zeros(0, np.int64), *self._below_zero]))

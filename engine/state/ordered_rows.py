@@ -65,7 +65,7 @@ class KeyedRows:
             place[segment.key] = np.arange(len(segment.key))
             item = np.flatnonzero(place[key] >= 0)
             low, high = segment.low[place[key[item]]], segment.high[place[key[item]]]
-            found.append(_located(segment.run, self._column, item, values, rows=(low, high), near=(low, high)))
+            found.append(_locate(segment.run, self._column, item, values, rows=(low, high), near=(low, high)))
         return found
 
     def steps(self, values: pa.Array, start: pa.Array) -> Int64s:
@@ -94,7 +94,7 @@ class SpreadRows:
             asked = hashes[order[start:stop]]
             near = np.searchsorted(run.hashes, asked, side="left"), np.searchsorted(run.hashes, asked, side="right")
             item = known[order[start:stop]]
-            found.append(_located(run, self._column, item, values, rows=_whole(run, len(item)), near=near))
+            found.append(_locate(run, self._column, item, values, rows=_whole(run, len(item)), near=near))
         if len(ends):
             last = self._trace.bucket_runs(self._trace.bucket_count - 1)
             found += [_edge(run, ends, back=True) for run in last]
@@ -115,7 +115,7 @@ class SpreadRows:
         return self._trace.bucket_count - 1 if start.null_count else int(self._trace.buckets_of(self._spread(start))[0])
 
 
-def _located(
+def _locate(
     run: Run, column: int, item: Int64s, values: pa.Array, *, rows: tuple[Int64s, Int64s], near: tuple[Int64s, Int64s]
 ) -> Located:
     """`rows`: of the key. `near`: the rows among which the value is sought."""

@@ -114,7 +114,7 @@ def effects_of(trace: Trace, rows: OrderedRows, change: Change, some: Bools) -> 
     weight is below zero before or after. For the other rows it is 0."""
     result = np.zeros(len(change.key), np.int64)
     asked = np.flatnonzero(some)
-    stored = _stored(trace, rows, change, asked)
+    stored = _stored_weights(trace, rows, change, asked)
     result[asked] = np.maximum(stored + change.weights[asked], 0) - np.maximum(stored, 0)
     return result
 
@@ -177,7 +177,7 @@ class _Search:
     def round(self) -> None:
         """Reads some rows of each run beside the class of each pending cursor, and moves the cursors for which they suffice. The next round
         reads more of each run, or the next bucket if the runs have no more."""
-        found = _concatenated([self._of_change(), *map(self._of_run, self._places_of)])
+        found = _concatenate([self._of_change(), *map(self._of_run, self._places_of)])
         self._move(found)
         if found.inner.any():
             self._width *= WIDTH_GROWTH
@@ -202,7 +202,7 @@ class _Search:
         cum_new = self._places_before(key, new, at, self._places)
         hit = np.flatnonzero((cum_new < self._bound) & (self._bound <= cum_new + new))
         done = self._enter(found, _Placed(chosen, key, score[chosen], cum_new, new), hit, has_more)
-        change = clipped(self._bound - cum_new, new) - clipped(self._bound - cum_old, old)
+        change = clip(self._bound - cum_new, new) - clip(self._bound - cum_old, old)
         kept = np.flatnonzero(done[key] & (change != 0))
         self._keys.append(key[kept])
         self._rows.append(found.rows.take(pa.array(chosen[kept])))
@@ -312,7 +312,7 @@ class _Search:
         return is_hit | runs_out
 
 
-def _stored(trace: Trace, rows: OrderedRows, change: Change, some: Int64s) -> Int64s:
+def _stored_weights(trace: Trace, rows: OrderedRows, change: Change, some: Int64s) -> Int64s:
     """The weights in the trace of these rows of the change."""
     result = np.zeros(len(some), np.int64)
     for located in rows.locate(change.key[some], _sort(trace, change.rows).take(pa.array(some))):
@@ -346,12 +346,12 @@ def _read(trace: Trace, run: Run, rows: Int64s) -> pa.Table:
     return pa.Table.from_arrays([read(run, i, rows) for i in range(width + 1)], names)
 
 
-def _concatenated(parts: Sequence[_Rows]) -> _Rows:
+def _concatenate(parts: Sequence[_Rows]) -> _Rows:
     rows = pa.concat_tables([part.rows for part in parts]).combine_chunks()
     arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _Rows._fields if name != "rows"}
     return _Rows(rows=rows, **arrays)
 
 
-def clipped(room: Int64s, weights: Int64s) -> Int64s:
+def clip(room: Int64s, weights: Int64s) -> Int64s:
     """The places that a row of this weight takes if there is this much room."""
     return np.minimum(np.maximum(room, 0), weights)

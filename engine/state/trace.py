@@ -153,7 +153,7 @@ class Trace:
             if len(found):
                 probes.append(order[found + low])
                 parts.append(rows)
-        return self._verified(keys, probes, parts)
+        return self._verify(keys, probes, parts)
 
     def runs(self) -> list[Run]:
         """All runs, bucket by bucket, oldest first. Of a bounded trace, the slices of them that have rows."""
@@ -236,7 +236,7 @@ class Trace:
         starts = np.repeat(low - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
         return np.repeat(probe, counts), zset.take_rows(run.table, starts + np.arange(len(starts)))
 
-    def _verified(self, keys: pa.Table, probes: list[zset.Indices], parts: list[pa.Table]) -> Matches:
+    def _verify(self, keys: pa.Table, probes: list[zset.Indices], parts: list[pa.Table]) -> Matches:
         if not parts:
             return Matches(np.zeros(0, np.int64), self.layout.schema.empty_table().drop_columns([HASH]))
         probe = np.concatenate(probes)
@@ -360,7 +360,7 @@ class Trace:
         """As `_merge` of runs of one bucket. Each run is a sum already, so only rows whose hash is in several runs are added up. The others,
         which are most, are only put in order."""
         table = pa.concat_tables([run.table for run in runs]).combine_chunks()
-        order, several = _shared(runs)
+        order, several = _order_runs(runs)
         if not several.any():
             return zset.take_rows(table, order)
         merged = self._merge([zset.take_rows(table, order[several])])
@@ -377,9 +377,9 @@ class Trace:
         accumulators = [
             _combine(table.column(width + i), order, starts, how) for i, how in enumerate(self.layout.combines)
         ]
-        accumulators = _carried(accumulators, self.layout.combines)
+        accumulators = _carry(accumulators, self.layout.combines)
         chosen = order[starts]
-        kept = self._kept(accumulators, len(starts))
+        kept = self._is_kept(accumulators, len(starts))
         if not kept.all():
             chosen = chosen[kept]
             accumulators = [a.filter(pa.array(kept)) for a in accumulators]
@@ -388,7 +388,7 @@ class Trace:
         merged = pa.Table.from_arrays(arrays, schema=self.layout.schema)
         return self._value_order(merged) if self.layout.ordered else merged
 
-    def _kept(self, accumulators: list[pa.Array], length: int) -> Bools:
+    def _is_kept(self, accumulators: list[pa.Array], length: int) -> Bools:
         kept = np.zeros(length, dtype=bool)
         for array, how in zip(accumulators, self.layout.combines, strict=True):
             if how in ("sum", "carry"):
@@ -434,7 +434,7 @@ def _as_run(table: pa.Table) -> Run:
     return Run(table, table.column(HASH).chunk(0).to_numpy())
 
 
-def _shared(runs: Sequence[Run]) -> tuple[zset.Indices, Bools]:
+def _order_runs(runs: Sequence[Run]) -> tuple[zset.Indices, Bools]:
     """(the rows of all runs, one run after another, in the order of their hashes; for each of these, whether its hash is in several runs)."""
     hashes = np.concatenate([run.hashes for run in runs])
     if len(runs) == 1:
@@ -453,7 +453,7 @@ def _between(run: Run, low: int, high: int) -> Run:
     return Run(run.table.slice(start, end - start), run.hashes[start:end])
 
 
-def _carried(accumulators: list[pa.Array], combines: Sequence[Combine]) -> list[pa.Array]:
+def _carry(accumulators: list[pa.Array], combines: Sequence[Combine]) -> list[pa.Array]:
     """The accumulators after the carry of each limb is added to the next accumulator."""
     carried = list(accumulators)
     for place, how in enumerate(combines):

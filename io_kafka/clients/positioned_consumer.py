@@ -243,10 +243,10 @@ class PositionedConsumer:
             self._event(event)
         self._pass_markers()
         if self.refusal is not None:
-            self._refused(self.refusal)
+            self._raise_refusal(self.refusal)
         return bool(consumed)
 
-    def shed(self, wanted: Iterable[TopicPartition]) -> None:
+    def give_up_surplus(self, wanted: Iterable[TopicPartition]) -> None:
         """Gives up the places of partitions that are not wanted now and are too far ahead. That is by number of messages, or by bytes of all
         together; then those with the most bytes go first."""
         keep = set(wanted)
@@ -326,7 +326,7 @@ class PositionedConsumer:
         if error.code() in _OF_ONE_TOPIC:
             self.refusal = error
 
-    def _refused(self, error: KafkaError) -> None:
+    def _raise_refusal(self, error: KafkaError) -> None:
         """Raises the fault for an error of the callback. The callback names no partition, so the broker is asked which one is missing. One that
         is not wanted now loses its place, as in `_event`."""
         self.refusal = None

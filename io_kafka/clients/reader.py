@@ -43,7 +43,7 @@ from io_kafka.errors import (
     UnknownTopic,
 )
 from io_kafka.extras import Extras
-from io_kafka.messages import Messages, joined
+from io_kafka.messages import Messages, join_messages
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.byte_bound import level_of, undecided_ranges
 from io_kafka.step_log.plans import PlanMissing, text_in
@@ -166,9 +166,9 @@ class RangeReader:
             missing = [s for s in ranges if held.positions[s.where].reached < s.end and s.where not in settled]
             if not missing:
                 taken = {span.where: _take_up_to(held.positions[span.where], span.end) for span in ranges}
-                held.shed(())
+                held.give_up_surplus(())
                 return taken
-            held.shed(held.wanted)
+            held.give_up_surplus(held.wanted)
             held.pause_complete(ranges)
             before, total = total, sum(held.positions[span.where].reached for span in missing) - len(missing)
             if total != before:
@@ -242,7 +242,7 @@ def _take_up_to(position: PartitionPosition, end: int) -> _Taken:
 
 def _batch(span: OffsetRange, taken: _Taken, extras: Extras) -> RawBatch:
     try:
-        return raw_batch(span, joined(taken.parts or [of_client([], extras)]), taken.times)
+        return raw_batch(span, join_messages(taken.parts or [of_client([], extras)]), taken.times)
     except pa.ArrowInvalid as error:  # the limit of a step is far below what Arrow can hold
         raise BrokerRefused(
             f"reading {span}", f"more than 2 GiB ({error}). Lower `stepwell.step.bytes.max`."

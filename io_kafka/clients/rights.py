@@ -70,7 +70,7 @@ def missing_on_topics(topics: Topics, wanted: Mapping[str, Collection[Operation]
     missing: set[Right] = set()
     for name, operations in sorted(wanted.items()):
         try:
-            allowed = topics.allowed(name)
+            allowed = topics.allowed_operations(name)
         except UnknownTopic:
             if "Create" in operations and not topics.may_create(name):
                 missing.add(Right("topic", name, "Create"))

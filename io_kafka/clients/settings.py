@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, libversion
 from confluent_kafka.admin import AdminClient
 
-from base.secrets import masked, remember_all
+from base.secrets import mask_values, remember_all
 from io_kafka.clients.connection_faults import ConnectionReports
 from io_kafka.errors import BadOption, BrokerUnreachable
 from io_kafka.extras import Extras
@@ -146,7 +146,7 @@ class KafkaSettings:
 
     def masked_options(self) -> dict[str, str]:
         """The options as they may be shown: secrets are masked."""
-        return masked(dict(self.options))
+        return mask_values(dict(self.options))
 
     def __repr__(self) -> str:
         return f"KafkaSettings({self.masked_options()})"

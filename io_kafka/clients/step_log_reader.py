@@ -262,7 +262,7 @@ class StepLogReader:
     def _gone_or_hidden(self) -> KafkaFault:
         """A consumer does not distinguish a topic that is not there from one that its user may not see."""
         try:
-            Topics(self._settings, timeout_s=HIDDEN_SECONDS_MAX).allowed(self._topic)
+            Topics(self._settings, timeout_s=HIDDEN_SECONDS_MAX).allowed_operations(self._topic)
         except NotAuthorized as hidden:
             return hidden
         except UnknownTopic:

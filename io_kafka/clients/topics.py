@@ -84,7 +84,7 @@ class Topics:
             "listing the topics", lambda attempt: attempt.admin.list_topics(timeout=attempt.seconds)
         )
 
-    def allowed(self, name: str) -> frozenset[str] | None:
+    def allowed_operations(self, name: str) -> frozenset[str] | None:
         """The operations that the user may do with this topic, such as "DescribeConfigs"; None if the broker does not say. Raises UnknownTopic,
         and NotAuthorized without the right to describe it."""
         found = self._requests.ask(

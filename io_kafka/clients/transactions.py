@@ -161,13 +161,13 @@ class FencedLog:
             self._claim = holder
             return holder.epoch
 
-        with self._bounded(f"the claim of epoch {epoch}"):
+        with self._translate_errors(f"the claim of epoch {epoch}"):
             return int(self._retry_while_away(claim))
 
     def confirm(self) -> None:
         """Raises Fenced if another run has claimed the pipeline. A run that was suspended may mistake the work of its successor for an
         error. The successor works as soon as its claim is acknowledged, which may be before the claim can be read."""
-        with self._bounded("reading the end of the step log"):
+        with self._translate_errors("reading the end of the step log"):
             self._reader.wait_decided()
             self._retry_while_away(lambda: self._read_tail(in_doubt=True))
 
@@ -196,7 +196,7 @@ class FencedLog:
     def transact(self, points: TransactionPoints, what: str, send: Send) -> None:
         """Commits what `send` produces, in one transaction, which errors call `what`. Raises Fenced, WriteRefused, OutcomeUnknown,
         BrokerRefused or BrokenStepLog."""
-        with self._bounded(what):
+        with self._translate_errors(what):
             for attempt in self._tries(NotCommitted):
                 with attempt:
                     self.resolve_doubt()
@@ -351,7 +351,7 @@ class FencedLog:
         )
 
     @contextmanager
-    def _bounded(self, what: str) -> Iterator[None]:
+    def _translate_errors(self, what: str) -> Iterator[None]:
         """Turns the error that is left after all retries into a fault that says what to do."""
         try:
             yield

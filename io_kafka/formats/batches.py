@@ -45,7 +45,7 @@ def messages_of(batch: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
         for start in range(0, batch.num_rows, MESSAGE_ROWS_MAX):
             yield from messages_of(batch.slice(start, MESSAGE_ROWS_MAX))
         return
-    message = _written(batch)
+    message = _to_stream(batch)
     if len(message) <= MESSAGE_BYTES_MAX or batch.num_rows == 1:
         yield batch.num_rows, message
         return
@@ -54,7 +54,7 @@ def messages_of(batch: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
     yield from messages_of(batch.slice(middle))
 
 
-def _written(batch: pa.RecordBatch) -> bytes:
+def _to_stream(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)

@@ -71,7 +71,7 @@ def decode(source: SourceFormat, records: TopicMessages, truncate: Truncate = "f
         images = _upserts(source, values) if source.mode == "upsert" else _changes(source, values, truncate)
         events = images.events
         images = images._replace(columns=_whole(source, images.columns, metadata))
-        rows, faults = _keyed(source, parse_keys(source, keys), images, records.partitions, offsets)
+        rows, faults = _join_keys(source, parse_keys(source, keys), images, records.partitions, offsets)
     rejected = [
         Rejected(records.partitions[position].as_py(), offsets[position].as_py(), faults[position])
         for position in sorted(faults)
@@ -88,7 +88,7 @@ def _append(source: SourceFormat, values: pa.Array, metadata: Metadata) -> tuple
         columns = fit_columns(columns, source.schema.names, source.limits, parsed.at, faults)
         good = pa.array(~np.isin(parsed.at, list(faults)))
         columns = [column.filter(good) for column in columns]
-    return _weighted(columns, np.ones(len(parsed.at) - (len(faults) - len(parsed.faults)), dtype=np.int64)), faults
+    return _with_weights(columns, np.ones(len(parsed.at) - (len(faults) - len(parsed.faults)), dtype=np.int64)), faults
 
 
 def _whole(source: SourceFormat, payload: list[pa.Array], metadata: Metadata) -> list[pa.Array]:
@@ -102,7 +102,7 @@ def _whole(source: SourceFormat, payload: list[pa.Array], metadata: Metadata) ->
     ]
 
 
-def _weighted(columns: list[pa.Array], weights: Int64s) -> pa.Table:
+def _with_weights(columns: list[pa.Array], weights: Int64s) -> pa.Table:
     fields = [pa.field(f"c{i}", column.type) for i, column in enumerate(columns)]
     fields.append(pa.field("weight", pa.int64(), nullable=False))
     return pa.Table.from_arrays([*columns, pa.array(weights)], schema=pa.schema(fields))
@@ -146,7 +146,7 @@ def _stateless(source: SourceFormat, values: pa.Array, truncate: Truncate) -> tu
     # Twice as many places as messages: before at 2i, after at 2i + 1.
     places = np.sort(np.concatenate([2 * rows[takes & good], 2 * rows[gives & good] + 1]))
     both = pa.concat_arrays([before, after]).take(pa.array(places // 2 + len(at) * (places % 2)))
-    return _weighted(both.flatten(), np.where(places % 2 == 1, 1, -1).astype(np.int64)), faults, events
+    return _with_weights(both.flatten(), np.where(places % 2 == 1, 1, -1).astype(np.int64)), faults, events
 
 
 def _fit_image(source: SourceFormat, image: pa.Array, needed: Bools, at: Int64s, faults: Faults) -> pa.Array:
@@ -223,7 +223,7 @@ def _key_schema(source: SourceFormat) -> pa.Schema:
     return pa.schema([source.schema.field(name) for name in source.key])
 
 
-def _keyed(
+def _join_keys(
     source: SourceFormat, keys: Keys, images: Images, partitions: pa.Array, offsets: pa.Array
 ) -> tuple[pa.Table, Faults]:
     """Brings keys and values together: the key's columns complete the value's, and may not contradict them. Where a text of the value can have

@@ -71,11 +71,11 @@ def _field(column: pa.Array, encoding: Csv, patterns: Patterns, first: bool) -> 
     if pattern is not None:
         column = pattern_texts(column, pattern)
     if pa.types.is_string(column.type):
-        return fill(_quoted(column, encoding, first), encoding.null_value)
+        return fill(_quote(column, encoding, first), encoding.null_value)
     return fill(pc.replace_substring(texts(column), QUOTE, ""), encoding.null_value)
 
 
-def _quoted(column: pa.Array, encoding: Csv, first: bool) -> pa.Array:
+def _quote(column: pa.Array, encoding: Csv, first: bool) -> pa.Array:
     odd = pc.equal(column, "")
     for part in (encoding.sep, QUOTE, *_BREAKS):
         odd = pc.or_(odd, pc.match_substring(column, part))

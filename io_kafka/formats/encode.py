@@ -90,7 +90,7 @@ def _messages(output: OutputFormat, key: pa.Array, value: pa.Array) -> pa.Table:
 
 def _changelog(output: OutputFormat, before: pa.StructArray, after: pa.StructArray) -> pa.Table:
     names = output.schema.names
-    images = [_named(image, names) for image in (before, after)]
+    images = [_with_names(image, names) for image in (before, after)]
     absent = [np.asarray(pc.is_null(image).to_numpy(zero_copy_only=False)) for image in images]
     assert not (absent[0] & absent[1]).any(), f"{output.handle}: a change with neither before nor after"
     changes = writing_of(output.encoding).changes
@@ -100,6 +100,6 @@ def _changelog(output: OutputFormat, before: pa.StructArray, after: pa.StructArr
     return _messages(output, pc.if_else(pa.array(absent[1]), *keys), value)
 
 
-def _named(image: pa.StructArray, names: list[str]) -> pa.StructArray:
+def _with_names(image: pa.StructArray, names: list[str]) -> pa.StructArray:
     assert image.type.num_fields == len(names)
     return pa.StructArray.from_arrays(image.flatten(), names=names, mask=pc.is_null(image))

@@ -88,7 +88,7 @@ def why_no_row(names: Sequence[str], columns: Set[str], *, any_case: bool) -> st
     the message's record reads any. `any_case`: whether names in another case are found (names.py)."""
     if not names or not columns or _only_about_itself(names):
         return None
-    found = _found(names, columns, any_case)
+    found = _columns_among(names, columns, any_case)
     envelope = envelope_of(set(names))
     if found and (envelope is None or not (found <= envelope.about and columns - envelope.about)):
         return None
@@ -102,7 +102,7 @@ def _only_about_itself(names: Sequence[str]) -> bool:
     return DELETED_FLAG in names and all(name.startswith("__") for name in names)
 
 
-def _found(names: Sequence[str], columns: Set[str], any_case: bool) -> Set[str]:
+def _columns_among(names: Sequence[str], columns: Set[str], any_case: bool) -> Set[str]:
     if not any_case:
         return columns & set(names)
     try:

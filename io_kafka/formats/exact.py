@@ -32,7 +32,7 @@ def node_text(node: Node) -> str:
     return text if len(text) <= NODE_CHARS_SHOWN else text[:NODE_CHARS_SHOWN] + "..."
 
 
-def _refused(column: str, node: Node, kind: str) -> Malformed:
+def _refusal(column: str, node: Node, kind: str) -> Malformed:
     return Malformed(f"column {column}: {node_text(node)} is not {kind}")
 
 
@@ -47,7 +47,7 @@ def _integer(column: str, kind: pa.DataType) -> Reader:
             value = int(node.text)
             if low <= value <= high_taken:
                 return value if value <= high else value - 2**kind.bit_width
-        raise _refused(column, node, f"an integer of {kind.bit_width} bits")
+        raise _refusal(column, node, f"an integer of {kind.bit_width} bits")
 
     return read
 
@@ -59,7 +59,7 @@ def _float(column: str, kind: pa.DataType) -> Reader:
         if isinstance(node, str) and node in NOT_FINITE:
             return NOT_FINITE[node]
         if not isinstance(node, Number):
-            raise _refused(column, node, "a number")
+            raise _refusal(column, node, "a number")
         if node.text in NOT_FINITE:
             return NOT_FINITE[node.text]
         # Parsed straight to the type's own width; 0.0 is added for an integer's -0 is 0.
@@ -74,7 +74,7 @@ def _boolean(column: str) -> Reader:
     def read(node: Node) -> bool | None:
         if node is None or isinstance(node, bool):
             return node
-        raise _refused(column, node, "a boolean")
+        raise _refusal(column, node, "a boolean")
 
     return read
 
@@ -91,7 +91,7 @@ def _spelt(column: str, of_text: Callable[[str], Any], kind: str) -> Reader:
             return None
         value = of_text(node) if isinstance(node, str) else None
         if value is None:
-            raise _refused(column, node, kind)
+            raise _refusal(column, node, kind)
         return value
 
     return read
@@ -104,7 +104,7 @@ def _timestamp(column: str, of_text: Callable[[str], Any], what: str) -> Reader:
         if not isinstance(node, Number):
             return spelt(node)
         if not node.integral or not -(2**63) <= int(node.text) < 2**63:
-            raise _refused(column, node, "a timestamp")
+            raise _refusal(column, node, "a timestamp")
         # A number is seconds since the epoch; Spark multiplies in 64 bits and lets it wrap.
         return (int(node.text) * 1_000_000 + 2**63) % 2**64 - 2**63
 
@@ -118,7 +118,7 @@ def _decimal(column: str, kind: pa.Decimal128Type) -> Reader:
         text = node.replace(",", "") if isinstance(node, str) else node.text if isinstance(node, Number) else ""
         value = javatext.decimal_value(text, kind.precision, kind.scale)
         if value is None:
-            raise _refused(column, node, f"a decimal({kind.precision},{kind.scale})")
+            raise _refusal(column, node, f"a decimal({kind.precision},{kind.scale})")
         return value
 
     return read
@@ -132,7 +132,7 @@ def _struct(column: str, kind: pa.StructType, patterns: Patterns) -> Reader:
         if node is None:
             return None
         if not isinstance(node, Members):
-            raise _refused(column, node, "an object")
+            raise _refusal(column, node, "an object")
         return read_members(node, members)
 
     return read
@@ -148,7 +148,7 @@ def _map(column: str, kind: pa.MapType, patterns: Patterns) -> Reader:
         if node is None:
             return None
         if not isinstance(node, Members):
-            raise _refused(column, node, "an object")
+            raise _refusal(column, node, "an object")
         entries = {name: item(value) for name, value in node}
         if len(entries) < len(node):
             names = [name for name, _ in node]
@@ -166,7 +166,7 @@ def _list(column: str, kind: pa.ListType, patterns: Patterns) -> Reader:
         if node is None:
             return None
         if isinstance(node, Members) or not isinstance(node, list):
-            raise _refused(column, node, "an array")
+            raise _refusal(column, node, "an array")
         return [item(element) for element in cast("list[Node]", node)]
 
     return read

@@ -159,11 +159,11 @@ def _value(text: str, at: int) -> tuple[Node, int]:
 
 def _expect(text: str, at: int, char: str) -> int:
     if not text.startswith(char, at):
-        raise _unexpected(text, at, f"'{char}' expected")
+        raise _refusal(text, at, f"'{char}' expected")
     return at + 1
 
 
-def _unexpected(text: str, at: int, what: str) -> Malformed:
+def _refusal(text: str, at: int, what: str) -> Malformed:
     found = repr(text[at]) if at < len(text) else "the end"
     return Malformed(f"not JSON: {what} at character {at}, found {found}")
 
@@ -171,7 +171,7 @@ def _unexpected(text: str, at: int, what: str) -> Malformed:
 def _name(text: str, at: int) -> tuple[str, int]:
     quote = text[at : at + 1]
     if quote not in _RUN:
-        raise _unexpected(text, at, "a quoted name expected")
+        raise _refusal(text, at, "a quoted name expected")
     name, at = _string(text, at + 1, quote)
     if len(name) > NAME_CHARS_MAX:
         raise Malformed(f"a name longer than {NAME_CHARS_MAX} characters")
@@ -194,7 +194,7 @@ def _begin(text: str, at: int) -> tuple[Node, int]:
         return Number(number.group(), number.end(1) == number.end()), number.end()
     word = _WORD.match(text, at)
     if not word:
-        raise _unexpected(text, at, "a value expected")
+        raise _refusal(text, at, "a value expected")
     spelt = word.group()
     return (_WORDS[spelt] if spelt in _WORDS else Number(spelt, False)), word.end()
 
@@ -212,19 +212,19 @@ def _string(text: str, at: int, quote: str) -> tuple[str, int]:
         if char == quote:
             return without_lone_surrogates("".join(parts)), at + 1
         if char != "\\":
-            raise _unexpected(text, at, "a string goes on")
+            raise _refusal(text, at, "a string goes on")
         escape = text[at + 1 : at + 2]
         if escape == "u":
             code = _HEX4.match(text, at + 2)
             if not code:
-                raise _unexpected(text, at, "\\u needs four hexadecimal digits")
+                raise _refusal(text, at, "\\u needs four hexadecimal digits")
             parts.append(chr(int(code.group(), 16)))
             at += 6
         elif escape in ESCAPES and escape:
             parts.append(ESCAPES[escape])
             at += 2
         else:
-            raise _unexpected(text, at, "an unknown escape")
+            raise _refusal(text, at, "an unknown escape")
 
 
 def join_surrogates(text: str) -> str:
@@ -256,7 +256,7 @@ _MUST_ESCAPE = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     """Jackson's generator of bytes escapes control characters, and what takes two UTF-16 units."""
     char = match[0]
     if char in _SHORT_ESCAPES:
@@ -265,8 +265,8 @@ def _escaped(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
-def _quoted(text: str) -> str:
-    return '"' + _MUST_ESCAPE.sub(_escaped, text) + '"'
+def _quote(text: str) -> str:
+    return '"' + _MUST_ESCAPE.sub(_escape, text) + '"'
 
 
 def render_node(node: Node) -> str:
@@ -278,7 +278,7 @@ def render_node(node: Node) -> str:
         if isinstance(item, Members):
             parts: list[Node | tuple[str]] = [("{",)]
             for index, (name, value) in enumerate(item):
-                parts += [("," * (index > 0) + _quoted(name) + ":",), value]
+                parts += [("," * (index > 0) + _quote(name) + ":",), value]
             todo += [("}",), *reversed(parts)]
         elif isinstance(item, list):
             parts = [("[",)]
@@ -290,7 +290,7 @@ def render_node(node: Node) -> str:
         elif isinstance(item, tuple):
             out.append(item[0])
         elif isinstance(item, str):
-            out.append(_quoted(item))
+            out.append(_quote(item))
         else:
             out.append("null" if item is None else "true" if item else "false")
     return "".join(out)

@@ -73,7 +73,9 @@ def _without_options(options: Mapping[str, str]) -> None:
     return None
 
 
-def _written(encoding: None, output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None) -> pa.Array:
+def _written_values(
+    encoding: None, output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None
+) -> pa.Array:
     return record(output.schema.names, columns, patterns=output.patterns)
 
 
@@ -109,7 +111,7 @@ JSON = Format(
     writes=Writing(
         encoding=NoneType,
         made=FromOptions(options=(), encoding=_without_options),
-        values=_written,
+        values=_written_values,
         changes=_changes,
         keys=written_keys,
         keys_as="json",

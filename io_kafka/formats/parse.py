@@ -59,7 +59,7 @@ def parse(
     if not declined.any():
         return Parsed(batch, np.arange(len(values)), [])
     late = np.flatnonzero(declined)
-    others = parse_slowly(_taken(values, late), schema, reader or row_reader(schema, patterns))
+    others = parse_slowly(_take(values, late), schema, reader or row_reader(schema, patterns))
     faults = [(int(late[position]), reason) for position, reason in others.faults]
     batches = [batch.filter(pa.array(~declined)), others.rows]
     return _in_order(batches, [np.flatnonzero(~declined), late[others.at]], faults)
@@ -75,7 +75,7 @@ def _in_order(batches: list[pa.RecordBatch], places: list[Int64s], faults: list[
     return Parsed(rows, at, faults)
 
 
-def _taken(values: pa.Array, rows: Int64s) -> pa.Array:
+def _take(values: pa.Array, rows: Int64s) -> pa.Array:
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
         return values.slice(int(rows[0]), len(rows))
     return values.take(pa.array(rows))

@@ -49,7 +49,7 @@ def record(
         raise ValueError("a record needs a column")
     parts: list[pa.Array | str] = []
     for index, (name, column) in enumerate(zip(names, columns, strict=True)):
-        parts += [f"{',' if index else '{'}{_quoted(name)}:", fragment(column, micros=micros, patterns=patterns)]
+        parts += [f"{',' if index else '{'}{_quote_name(name)}:", fragment(column, micros=micros, patterns=patterns)]
     return pc.binary_join_element_wise(*parts, "}", "")
 
 
@@ -71,7 +71,9 @@ def _texts_without_nulls(column: pa.Array, patterns: Patterns) -> pa.Array:
     # Arrow's join that skips nulls leaves out a row that has nothing else.
     members = [
         fill(
-            pc.binary_join_element_wise(f",{_quoted(kind.field(i).name)}:", _texts_without_nulls(child, patterns), ""),
+            pc.binary_join_element_wise(
+                f",{_quote_name(kind.field(i).name)}:", _texts_without_nulls(child, patterns), ""
+            ),
             "",
         )
         for i, child in enumerate(column.flatten())
@@ -81,8 +83,8 @@ def _texts_without_nulls(column: pa.Array, patterns: Patterns) -> pa.Array:
 
 
 @lru_cache(maxsize=1024)  # names of columns in use; a step of 1,000 rows spent 3 % of its time on them
-def _quoted(name: str) -> str:
-    return str(_escaped(pa.array([name]))[0].as_py())
+def _quote_name(name: str) -> str:
+    return str(_quote(pa.array([name]))[0].as_py())
 
 
 def _texts(column: pa.Array, patterns: Patterns, micros: bool = False) -> pa.Array:
@@ -101,12 +103,12 @@ def _texts(column: pa.Array, patterns: Patterns, micros: bool = False) -> pa.Arr
     if pa.types.is_floating(kind):
         return _floats(column)
     if pa.types.is_string(kind):
-        return _escaped(column)
+        return _quote(column)
     if pa.types.is_binary(kind):
         return pc.binary_join_element_wise('"', _base64(column), '"', "")
     pattern = pattern_of(kind, patterns)
     if pattern is not None:
-        return _escaped(pattern_texts(column, pattern))
+        return _quote(pattern_texts(column, pattern))
     if pa.types.is_date(kind):
         return pc.binary_join_element_wise('"', _dates(column), '"', "")
     if pa.types.is_timestamp(kind):
@@ -141,7 +143,7 @@ def _maps(column: pa.MapArray, of_items: Callable[[pa.Array], pa.Array]) -> pa.A
 
     def members(items: pa.Array) -> pa.Array:
         keys, values = items.flatten()
-        return pc.binary_join_element_wise(_escaped(keys), of_items(values), ":")
+        return pc.binary_join_element_wise(_quote(keys), of_items(values), ":")
 
     lists = _lists(as_lists(column), members)
     return pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(lists, 1, -1), "}", "")
@@ -161,17 +163,17 @@ def _floats(column: pa.Array) -> pa.Array:
     usual = (size >= PLAIN_MIN) & (size < PLAIN_MAX)
     plain = column.cast(pa.string())
     whole = pa.array(usual & (values == np.floor(values)))
-    plain = pc.if_else(pc.and_(whole, pc.invert(fill(pc.ends_with(plain, ".0"), False))), _suffixed(plain), plain)
+    plain = pc.if_else(pc.and_(whole, pc.invert(fill(pc.ends_with(plain, ".0"), False))), _with_fraction(plain), plain)
     spelt = javatext.json_float if column.type == pa.float32() else javatext.json_double
     # Distinct bits, not distinct values: 0.0 and -0.0 have different texts.
     return _where(usual, column, plain, spelt)
 
 
-def _suffixed(texts: pa.Array) -> pa.Array:
+def _with_fraction(texts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(texts, ".0", "")
 
 
-def _escaped(strings: pa.Array) -> pa.Array:
+def _quote(strings: pa.Array) -> pa.Array:
     data, ends = bytes_of(strings)
     present = np.flatnonzero(np.bincount(data[ends[0] : ends[-1]], minlength=256))
     if ord("\\") in present:

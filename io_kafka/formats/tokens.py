@@ -114,7 +114,7 @@ class Tokens:
         """The string that is the current token."""
         if self._unread:
             self._unread = False
-            self._value = self._quoted('"')
+            self._value = self._string('"')
         assert isinstance(self._value, str)
         return self._value
 
@@ -128,7 +128,7 @@ class Tokens:
         context.index += 1
         if context.kind != "root" and context.index > 0:
             if char != ",":
-                raise self._unexpected(char, "a comma is expected")
+                raise self._refusal(char, "a comma is expected")
             char = self._visible()
         if context.kind != "object":
             token = self._value_of(char)
@@ -137,13 +137,13 @@ class Tokens:
             self.current = token
             return
         if char not in ('"', "'"):
-            raise self._unexpected(char, "a quoted name is expected")
-        context.name = self._quoted(char)
+            raise self._refusal(char, "a quoted name is expected")
+        context.name = self._string(char)
         if len(context.name) > NAME_CHARS_MAX:
             raise Malformed(f"a name longer than {NAME_CHARS_MAX} characters")
         self.current = Token.NAME
         if (colon := self._visible()) != ":":
-            raise self._unexpected(colon, "a colon is expected")
+            raise self._refusal(colon, "a colon is expected")
         self._after_name = self._value_of(self._visible())
 
     def _value_of(self, char: str) -> Token:
@@ -151,7 +151,7 @@ class Tokens:
             self._unread = True
             return Token.STRING
         if char == "'":
-            self._value = self._quoted(char)
+            self._value = self._string(char)
             return Token.STRING
         if char in _STARTS:
             return _STARTS[char]
@@ -167,22 +167,22 @@ class Tokens:
             return self._number(start)
         if char.isidentifier() or char == "$":
             self._at = _IDENTIFIER.match(self._text, self._at).end()  # type: ignore[union-attr]
-        raise self._unexpected(char, "a value is expected")
+        raise self._refusal(char, "a value is expected")
 
     def _number(self, start: int) -> Token:
         match = _NUMBER.match(self._text, start)
         if match is None:
             self._at = start + 2
-            raise self._unexpected(self._text[start : start + 2], "a digit is expected")
+            raise self._refusal(self._text[start : start + 2], "a digit is expected")
         self._at = match.end()
         following = self._text[self._at : self._at + 1]
         if match[0] in ("0", "-0") and following.isascii() and following.isdigit():
-            raise self._unexpected(following, "no digit after a leading zero is expected")
+            raise self._refusal(following, "no digit after a leading zero is expected")
         if following and following in ".eE":
             self._at += 1
-            raise self._unexpected(following, "a digit is expected")
+            raise self._refusal(following, "a digit is expected")
         if following not in ("", " ", "\t", "\n", "\r") and self._open[-1].kind == "root":
-            raise self._unexpected(following, "a blank is expected")
+            raise self._refusal(following, "a blank is expected")
         if sum(map(len, match.groups(""))) > NUMBER_DIGITS_MAX:
             raise Malformed(f"a number longer than {NUMBER_DIGITS_MAX} digits")
         self._value = Number(match.group(), match.end(1) == match.end())
@@ -196,7 +196,7 @@ class Tokens:
     def _leave(self, char: str) -> None:
         token, ends_object = _ENDS[char]
         if self._open[-1].kind != ("object" if ends_object else "array"):
-            raise self._unexpected(char, "another end is expected")
+            raise self._refusal(char, "another end is expected")
         self._open.pop()
         self.current = token
 
@@ -206,14 +206,14 @@ class Tokens:
         if self._at >= len(self._text):
             if end_allowed:
                 return ""
-            raise self._unexpected("", "something is expected")
+            raise self._refusal("", "something is expected")
         char = self._text[self._at]
         self._at += 1
         if char < " ":
-            raise self._unexpected(char, "a blank is expected")
+            raise self._refusal(char, "a blank is expected")
         return char
 
-    def _quoted(self, quote: str) -> str:
+    def _string(self, quote: str) -> str:
         """The rest of a string whose quote was read."""
         parts: list[str] = []
         while True:
@@ -225,25 +225,25 @@ class Tokens:
             if char == quote:
                 return join_surrogates("".join(parts)) if self._copied else without_lone_surrogates("".join(parts))
             if char == "\\":
-                parts.append(self._escaped())
+                parts.append(self._escape())
             elif char and (char in "'\"" or self._copied):
                 parts.append(char)
             else:
                 self._at = min(self._at, len(self._text))
-                raise self._unexpected(char, "a string goes on")
+                raise self._refusal(char, "a string goes on")
 
-    def _escaped(self) -> str:
+    def _escape(self) -> str:
         char = self._text[self._at : self._at + 1]
         self._at = min(self._at + 1, len(self._text))
         if char == "u":
             code = _HEX4.match(self._text, self._at)
             if code is None:
-                raise self._unexpected("\\u", "four hexadecimal digits are expected")
+                raise self._refusal("\\u", "four hexadecimal digits are expected")
             self._at += 4
             return chr(int(code.group(), 16))
         if char not in ESCAPES or not char:
-            raise self._unexpected(f"\\{char}", "an escape is expected")
+            raise self._refusal(f"\\{char}", "an escape is expected")
         return ESCAPES[char]
 
-    def _unexpected(self, found: str, what: str) -> Malformed:
+    def _refusal(self, found: str, what: str) -> Malformed:
         return Malformed(f"not JSON: {what} at character {self._at}, found {found!r}")

@@ -54,11 +54,11 @@ class Placeholder:
 
     def cells(self, column: pa.Array | pa.ChunkedArray) -> Bools | None:
         """Which values of the column are the placeholder, in any spelling; None if none is."""
-        return _found(column, self._spellings_of(column.type))
+        return _cells_found(column, self._spellings_of(column.type))
 
     def marks(self, column: pa.Array | pa.ChunkedArray) -> Bools | None:
         """Which values of the column are the mark of its type; None if none is."""
-        return _found(column, self._spellings_of(column.type)[:1])
+        return _cells_found(column, self._spellings_of(column.type)[:1])
 
     def mark(self, kind: pa.DataType) -> pa.Scalar:
         """The mark of a type, in a column of which a placeholder was found."""
@@ -120,11 +120,11 @@ def placeholder_of(setting: str) -> Placeholder | None:
     return Placeholder(setting) if setting else None
 
 
-def _found(column: pa.Array | pa.ChunkedArray, spellings: Sequence[pa.Array]) -> Bools | None:
+def _cells_found(column: pa.Array | pa.ChunkedArray, spellings: Sequence[pa.Array]) -> Bools | None:
     if not spellings:
         return None
     if isinstance(column, pa.ChunkedArray):
-        parts = [_found(chunk, spellings) for chunk in column.chunks]
+        parts = [_cells_found(chunk, spellings) for chunk in column.chunks]
         if all(part is None for part in parts):
             return None
         empty = [np.zeros(len(chunk), np.bool_) for chunk in column.chunks]

@@ -70,7 +70,7 @@ def read_usual(
         return None
     data, ends = bytes_of(values)
     text_bytes = int(ends[-1] - ends[0]) // max(1, _texts(schema))
-    declared = _declared(schema)
+    declared = _declared_columns(schema)
     declined, found = _json.read(data, np.ascontiguousarray(ends), nulls_of(values), declared, text_bytes)
     arrays = _arrays(schema.types, declared, found)
     return pa.RecordBatch.from_arrays(arrays, schema=nullable(schema)), np.array(memoryview(declined), dtype=np.bool_)
@@ -147,7 +147,7 @@ def _array(kind: pa.DataType, declared: Declared, column: Column) -> pa.Array:
 
 
 @lru_cache(maxsize=256)  # one for each schema in use: an input has at most a few
-def _declared(schema: pa.Schema) -> tuple[Declared, ...]:
+def _declared_columns(schema: pa.Schema) -> tuple[Declared, ...]:
     return tuple(_declared_column(field, DEPTH_MAX) for field in schema)
 
 

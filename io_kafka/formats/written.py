@@ -36,7 +36,7 @@ class Written:
         made = FORMATS[self.format].writes.made
         return made.options if isinstance(made, FromOptions) else ()
 
-    def recorded(self) -> dict[str, str]:
+    def recorded_parts(self) -> dict[str, str]:
         """The parts that differ from their defaults, as the JSON form of circuits names them."""
         options, given = self._options, dict(self.options)
         parts = {

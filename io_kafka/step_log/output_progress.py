@@ -95,7 +95,9 @@ def compare_inputs(step: int, found: Iterable[InputChecksum], recorded: Iterable
     for was in recorded:
         other = now.get((was.topic, was.partition))
         if other != was:
-            raise InputChanged(step, was.topic, was.partition, _said(was), "nothing" if other is None else _said(other))
+            raise InputChanged(
+                step, was.topic, was.partition, _text_of(was), "nothing" if other is None else _text_of(other)
+            )
 
 
 class ErrorsDiffer(KafkaFault):
@@ -120,5 +122,5 @@ def compare_errors(step: int, found: Iterable[NodeErrors], recorded: StepRecord)
         raise ErrorsDiffer(step, was or "no node", now or "no node")
 
 
-def _said(checksum: InputChecksum) -> str:
+def _text_of(checksum: InputChecksum) -> str:
     return f"{checksum.messages} messages with checksum {checksum.checksum}"

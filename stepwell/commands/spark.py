@@ -25,7 +25,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from base.fault import ExitCode
-from base.secrets import shown
+from base.secrets import mask_value
 from engine.resident.preload import DAEMON_MODULE, PLACE_VARIABLE, Preloaded
 from stepwell.commands.common import warn
 from stepwell.errors import StepwellError
@@ -75,7 +75,7 @@ class StartingSpark:
         log_format = project.settings.stepwell.log_format
         self._configuration = configuration(project.name, project.settings.spark, log_format=log_format)
         for key, value in project.settings.spark.items():
-            if is_for_java(key) and shown(key, value) != value:
+            if is_for_java(key) and mask_value(key, value) != value:
                 warn(
                     f"{key} has a secret, and stands on the command line of a JVM, which every user of the machine can read (`ps`). Put the "
                     "option into the variable JDK_JAVA_OPTIONS, or name a file."

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from base.text.months import is_months
-from base.text.type_names import quoted
+from base.text.type_names import quote_for_spark
 
 _MONTHS = YearMonthIntervalType(YearMonthIntervalType.MONTH, YearMonthIntervalType.MONTH)
 
@@ -32,7 +32,7 @@ def frame_of(session: SparkSession, table: pa.Table, schema: StructType) -> Data
         return session.createDataFrame(table, schema)
     columns = [column.cast(_numbers(column.type)) for column in table.columns]
     frame = session.createDataFrame(pa.table(columns, names=table.column_names), numbers)
-    columns_of = (F.col(quoted(field.name)) for field in schema.fields)
+    columns_of = (F.col(quote_for_spark(field.name)) for field in schema.fields)
     return frame.select(
         *(
             # A number is cast to months first, because as a number of an INTERVAL YEAR it would count years.

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from base.text.type_names import quoted
+from base.text.type_names import quote_for_spark
 from stepwell.inspection.query_errors import AnswerBrokeOff, QueryError
 
 
@@ -24,7 +24,7 @@ def collect_rows(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
     try:
         if as_json:
             encoded = F.to_json(
-                F.struct(*(F.col(quoted(name)) for name in unique.columns)), {"ignoreNullFields": "false"}
+                F.struct(*(F.col(quote_for_spark(name)) for name in unique.columns)), {"ignoreNullFields": "false"}
             )
             (objects,) = _texts(unique.select(encoded.cast("binary")).limit(limit).toArrow())
             return [json.loads(text) for text in objects if text is not None]
@@ -45,7 +45,7 @@ def _with_unique_names(rows: DataFrame) -> DataFrame:
 
 def _text(column: tuple[str, str]) -> Any:
     name, kind = column
-    value = F.col(quoted(name))
+    value = F.col(quote_for_spark(name))
     return (F.hex(value) if kind == "binary" else value.cast("string")).cast("binary").alias(name)
 
 

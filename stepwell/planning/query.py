@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from base.text.type_names import quoted
+from base.text.type_names import quote_for_spark
 from stepwell.errors import (
     ProjectError,
     UnsupportedError,
@@ -57,7 +57,7 @@ class Query:
         if self.frame is None:
             raise ProjectError(f"the columns of this flow are in another order than {', '.join(schema.names)}",
                                "Select them in that order.", view=flow.target, location=flow.location)  # fmt: skip
-        return self._of(self.frame.select(*map(quoted, wanted)))
+        return self._of(self.frame.select(*map(quote_for_spark, wanted)))
 
     def fit_texts(self, declared: Mapping[str, str], flow: FlowDefinition) -> Query:
         """The query with the texts of its columns as the view's CHAR(n) and VARCHAR(n) store them. `declared`: these columns and their types."""

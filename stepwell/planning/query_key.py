@@ -44,7 +44,7 @@ def query_key(project: Project) -> str | None:
     chosen = project.settings.stepwell.model_dump(exclude=set(OF_RUNS))
     about = (project.name, project.root, project.libraries, project.storage, project.catalog, project.database)
     state = xxhash.xxh3_128()
-    state.update(repr((installed_digest(), about, chosen, secrets.masked(project.settings.spark))).encode())
+    state.update(repr((installed_digest(), about, chosen, secrets.mask_values(project.settings.spark))).encode())
     for path in sorted({project.spec_file, *project.definition_files(), *modules}):
         state.update(f"{path} {xxhash.xxh3_128_hexdigest(path.read_bytes())}".encode())
     return state.hexdigest()

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, StructType
 
-from base.text.type_names import quoted
+from base.text.type_names import quote_for_spark
 from stepwell.catalyst.scala import scala_items
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 
@@ -180,7 +180,7 @@ def _history(changes: DataFrame, keys: Sequence[str], order: Sequence[Column], t
 
 def _column(name: str) -> Column:
     """The column of exactly this name, which may have dots and backticks."""
-    return F.col(quoted(name))
+    return F.col(quote_for_spark(name))
 
 
 def _parts(name: str, data_type: DataType) -> list[Column]:

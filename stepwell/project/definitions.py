@@ -27,7 +27,7 @@ from pyspark.pipelines.source_code_location import SourceCodeLocation
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from base.secrets import shown
+from base.secrets import mask_value
 from stepwell.errors import Location, ProjectError, StepwellError, UnsupportedError, raise_all
 from stepwell.project import auto_cdc, refusals, stored
 from stepwell.project.auto_cdc import AutoCdcQuery, Choice
@@ -105,7 +105,7 @@ def _configure(spark: SparkSession, project: Project) -> None:
         except PySparkException as error:
             if "CANNOT_MODIFY" not in str(error.getCondition()):  # such settings are fixed at the start of the session
                 raise ProjectError(
-                    f"{key} = {shown(key, value)}: {refusals.first_line(error)}",
+                    f"{key} = {mask_value(key, value)}: {refusals.first_line(error)}",
                     location=Location(project.spec_file.name),
                 ) from None
 

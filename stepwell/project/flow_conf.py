@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from base.secrets import shown
+from base.secrets import mask_value
 from stepwell.catalyst.event_time import POLICY
 from stepwell.errors import UnsupportedError
 from stepwell.spark.fixed import FIXED_SQL, TIME_ZONE_KEY
@@ -57,7 +57,9 @@ def check_conf(conf: Mapping[str, str], **place: Any) -> None:
             continue
         if default is not None or key.startswith(_OF_ANSWERS):
             raise UnsupportedError(
-                f"{key} = {shown(key, str(value))} would change answers, which is not supported", _remedy(key), **place
+                f"{key} = {mask_value(key, str(value))} would change answers, which is not supported",
+                _remedy(key),
+                **place,
             )
 
 
@@ -73,7 +75,7 @@ def _remedy(key: str) -> str:
 def conf_notes(conf: Mapping[str, str]) -> tuple[str, ...]:
     """What `dry-run` says of the settings that have no effect."""
     return tuple(
-        f"{key} = {shown(key, str(value))} has no effect: Spark does not run this query, it plans it"
+        f"{key} = {mask_value(key, str(value))} has no effect: Spark does not run this query, it plans it"
         for key, value in conf.items()
         if _is_of_running(key)
     )

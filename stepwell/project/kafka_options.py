@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from base.secrets import remember_all, shown
+from base.secrets import mask_value, remember_all
 from coordinator.starting.positions import EARLIEST as EARLIEST_NUMBER
 from coordinator.starting.positions import LATEST as LATEST_NUMBER
 from coordinator.starting.positions import Since, start_in
@@ -165,9 +165,9 @@ class _Reader:
                     "because all output of a step is one transaction.",
                 )
         elif own != value:
-            what = "is not set" if own is None else f"is {shown(name, own)}"
+            what = "is not set" if own is None else f"is {mask_value(name, own)}"
             self.error(
-                f"{name} = {shown(name, value)} differs from the pipeline's own, which {what}",
+                f"{name} = {mask_value(name, value)} differs from the pipeline's own, which {what}",
                 f"Put {name} under configuration: in spark-pipeline.yml, or leave it out. A pipeline has one client, librdkafka.",
             )
 

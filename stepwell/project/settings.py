@@ -47,13 +47,13 @@ class Settings:
     secret_variables: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __repr__(self) -> str:
-        return f"Settings({self.stepwell!r}, kafka={secrets.masked(self.kafka)}, spark={secrets.masked(self.spark)})"
+        return f"Settings({self.stepwell!r}, kafka={secrets.mask_values(self.kafka)}, spark={secrets.mask_values(self.spark)})"
 
     def show(self) -> dict[str, str]:
         """All settings by full key, as they may be shown."""
         ours = {key_of(name): value for name, value in self.stepwell.model_dump().items() if value is not None}
         of_kafka = {f"kafka.{name}": value for name, value in self.kafka.items()}
-        return secrets.masked({key: str(value) for key, value in {**ours, **of_kafka, **self.spark}.items()})
+        return secrets.mask_values({key: str(value) for key, value in {**ours, **of_kafka, **self.spark}.items()})
 
 
 _FLAG, _FILE = "a flag", "spark-pipeline.yml"
@@ -220,7 +220,7 @@ def _explain(error: ValidationError, flags: Mapping[str, str]) -> SettingsError:
     shown = (
         without_credentials(given)
         if name == "store"
-        else secrets.shown(key, given)
+        else secrets.mask_value(key, given)
         if isinstance(given, str)
         else given
     )

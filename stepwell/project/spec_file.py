@@ -16,7 +16,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from base.secrets import shown
+from base.secrets import mask_value
 from stepwell.errors import Location, ProjectError, did_you_mean
 
 SPEC_FILE_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
@@ -147,7 +147,7 @@ def _explain(problem: ErrorDetails, file: str, tree: yaml.Node | None) -> Projec
     if problem["type"] == "missing":
         return ProjectError(f"{field}: is missing", _FIELDS_NEEDED, location=location)
     what = problem["msg"] if problem["type"] == "glob" else f"{problem['msg'][0].lower()}{problem['msg'][1:]}"
-    return ProjectError(f"{field}: {shown(field, repr(problem['input']))}: {what}", location=location)
+    return ProjectError(f"{field}: {mask_value(field, repr(problem['input']))}: {what}", location=location)
 
 
 def _line_of(node: yaml.Node | None, path: Sequence[int | str]) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql.types import AtomicType, DataType, DoubleType, FloatType, StructType
 
 from base.options import Mode, OnError
-from base.secrets import remember_all, shown
+from base.secrets import mask_value, remember_all
 from stepwell.errors import ProjectError, UnsupportedError, did_you_mean
 from stepwell.project import debezium_properties, message_formats, stored
 from stepwell.project.elements import OutputDefinition
@@ -81,7 +81,7 @@ class TableProperties:
         key = name[len("kafka.") :]
         if self.settings.kafka.get(key.lower()) != value:
             raise self.error(
-                f"{name} = {shown(name, value)} differs from the pipeline's own",
+                f"{name} = {mask_value(name, value)} differs from the pipeline's own",
                 f"Put {name} under configuration: in spark-pipeline.yml; a pipeline has one broker.",
             )
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from base.text.type_names import ELEMENT, quoted
+from base.text.type_names import ELEMENT, quote_for_spark
 from io_kafka.formats.text_limits import TextLimit
 
 DECLARED_KEY = "__CHAR_VARCHAR_TYPE_STRING"
@@ -105,7 +105,7 @@ def _text(type_: DataType) -> str:
         case MapType():
             return f"map<{_text(type_.keyType)},{_text(type_.valueType)}>"
         case StructType():
-            fields = (f"{quoted(field.name)}:{_text(field.dataType)}" for field in type_.fields)
+            fields = (f"{quote_for_spark(field.name)}:{_text(field.dataType)}" for field in type_.fields)
             return f"struct<{','.join(fields)}>"
         case _:
             return str(type_.simpleString())

@@ -15,7 +15,7 @@ from typing import IO, Any
 from pyspark import SparkConf, java_gateway
 from pyspark.core import context as spark_context
 
-from base.secrets import shown
+from base.secrets import mask_value
 
 ASCII_LOCALES = ("C", "POSIX")
 UTF8_LOCALE = "C.UTF-8"
@@ -34,7 +34,7 @@ def for_java(environment: Mapping[str, str]) -> dict[str, str]:
 
 def may_be_seen(key: str, value: str) -> bool:
     """Whether a setting of Spark may stand on a command line. Options of Java have to."""
-    return is_for_java(key) or shown(key, value) == value
+    return is_for_java(key) or mask_value(key, value) == value
 
 
 def is_for_java(key: str) -> bool:

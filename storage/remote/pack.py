@@ -116,21 +116,21 @@ def pieces(header: PackHeader, content: Iterable[Block], totals: Totals) -> Iter
         totals.raw_bytes += block.raw_bytes
         yield block.fields
         yield block.content
-    yield _checked(FRAME.pack(END_MARK, totals.records, totals.raw_bytes, 0, bytes(CHECK_BYTES)))
+    yield _with_check(FRAME.pack(END_MARK, totals.records, totals.raw_bytes, 0, bytes(CHECK_BYTES)))
 
 
 def encode_header(header: PackHeader) -> bytes:
     """The first bytes of a pack."""
     text = json.dumps(asdict(header), sort_keys=True).encode()
     assert len(text) <= HEADER_BYTES_MAX, f"a header of {len(text)} bytes"
-    return _checked(PREFIX.pack(MAGIC, FORMAT, len(text)) + text)
+    return _with_check(PREFIX.pack(MAGIC, FORMAT, len(text)) + text)
 
 
 def _block(codec: pa.Codec, content: bytes, records: int) -> Block:
     compressed: bytes = codec.compress(content, asbytes=True)
     fields = FRAME.pack(BLOCK_MARK, records, len(content), len(compressed), xxh3_64_digest(content))
-    return Block(records, len(content) - records * RECORD.size, _checked(fields), compressed)
+    return Block(records, len(content) - records * RECORD.size, _with_check(fields), compressed)
 
 
-def _checked(fields: bytes) -> bytes:
+def _with_check(fields: bytes) -> bytes:
     return fields + xxh3_64_digest(fields)

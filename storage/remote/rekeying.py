@@ -28,11 +28,11 @@ def copy_pack(
     """Writes the pack for the database of `identity` under the name in `into`. `header`: the one that it has. Raises ObjectMissing, DamagedPack,
     ForeignPack or OtherPackFormat where `source` does not have that pack, and what the stores raise. Then there is no copy."""
     target, name = into
-    written = target.write(name, _rekeyed(packed, header, identity, source.read(packed.name)))
+    written = target.write(name, _rekey(packed, header, identity, source.read(packed.name)))
     return packed.model_copy(update={"name": name, "bytes": written.bytes, "digest": written.digest})
 
 
-def _rekeyed(packed: Pack, header: PackHeader, identity: Identity, pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _rekey(packed: Pack, header: PackHeader, identity: Identity, pieces: Iterator[bytes]) -> Iterator[bytes]:
     read = _Digested(pieces)
     left = iter(read)
     head = _head(left)

@@ -49,7 +49,7 @@ def restore(store: ObjectStore, chain: Chain, path: Path, identity: Identity, ep
         environment = stack.enter_context(environments.open_environment(folder, synced=False))
         filling = _Filling(environment, epoch, identity.worker, chain.live_bytes)
         for number, streams in enumerate(_passes(store, chain, identity)):
-            filling.apply(_merged(streams), has_former=number > 0)
+            filling.apply(_merge(streams), has_former=number > 0)
         if filling.checksum != chain.seal or filling.table_bytes != chain.table_bytes:
             raise DamagedStore(identity.worker, chain.version, "its packs do not add up to its records")
         with environment.write(epoch) as writer:
@@ -128,15 +128,15 @@ def _stream(store: ObjectStore, packed: Pack, header: PackHeader) -> Stream:
         raise DamagedPack(packed.name, "it is not the object that was stored under this name")
 
 
-def _merged(streams: Sequence[Stream]) -> Stream:
+def _merge(streams: Sequence[Stream]) -> Stream:
     """The record of each key in the first stream that has one, in the order of the keys."""
     last: bytes | None = None
-    for key, _, stored in heapq.merge(*(_ranked(rank, stream) for rank, stream in enumerate(streams))):
+    for key, _, stored in heapq.merge(*(_with_rank(rank, stream) for rank, stream in enumerate(streams))):
         if key != last:
             yield key, stored
         last = key
 
 
-def _ranked(rank: int, stream: Iterable[tuple[bytes, memoryview]]) -> Iterator[tuple[bytes, int, memoryview]]:
+def _with_rank(rank: int, stream: Iterable[tuple[bytes, memoryview]]) -> Iterator[tuple[bytes, int, memoryview]]:
     for key, stored in stream:
         yield key, rank, stored

@@ -36,10 +36,10 @@ class Snapshot:
     def records(self) -> Iterator[Record]:
         """(key, stored record), each verified, in the order of the keys, with storage's own records. Raises CorruptRecord."""
         if not self._is_behind_undo:
-            yield from self._committed()
+            yield from self._committed_records()
             return
         former = ((key, 0, stored) for key, stored in undo.items(self._reader, self._place_of_undo))
-        newer = ((key, 1, stored) for key, stored in self._committed())
+        newer = ((key, 1, stored) for key, stored in self._committed_records())
         last: bytes | None = None
         for key, _, stored in heapq.merge(former, newer):
             if key != last and not records.is_tombstone(stored):
@@ -68,7 +68,7 @@ class Snapshot:
     def _place_of_undo(self) -> str:
         return f"the undo log of {self.path} (back to {self.version})"
 
-    def _committed(self) -> Iterator[Record]:
+    def _committed_records(self) -> Iterator[Record]:
         for full_key, found in self._reader.items(RECORDS):
             key = full_key[len(RECORDS) :]
             try:

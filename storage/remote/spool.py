@@ -63,7 +63,7 @@ def spool_frozen(database: Database, folder: Path) -> SpooledDelta | None:
         return known
 
 
-def spooled(folder: Path, identity: Identity) -> tuple[SpooledDelta, ...]:
+def spooled_deltas(folder: Path, identity: Identity) -> tuple[SpooledDelta, ...]:
     """The deltas of this database that are here, by version. What a crash has left of one, and what is another database's, is left out. Raises
     OSError."""
     looked = (_look_at(file, identity) for file, _ in _files(folder))

@@ -87,7 +87,7 @@ class PackReader:
         text = self._source.take(length)
         self._check(b"".join((prefix, text)), "its header")
         try:
-            header = _decoded(json.loads(bytes(text)))
+            header = _to_header(json.loads(bytes(text)))
         except (ValueError, TypeError, KeyError) as fault:
             raise DamagedPack(self.name, f"its header has another form ({fault})") from None
         if header.database_format != description.FORMAT:
@@ -195,7 +195,7 @@ class _Source:
         return True
 
 
-def _decoded(plain: dict[str, object]) -> PackHeader:
+def _to_header(plain: dict[str, object]) -> PackHeader:
     fields: dict[str, object] = dict(plain)
     for name in ("to", "since"):
         version = fields[name]

@@ -58,7 +58,7 @@ def upload(
     if former is not None and former.format == description.FORMAT:
         if former.version == version and former.seal == seal:
             return former
-        deltas = spool.path_between(spool.spooled(spool_folder, identity), former.version, version)
+        deltas = spool.path_between(spool.spooled_deltas(spool_folder, identity), former.version, version)
         raw_bytes = [delta.raw_bytes for delta in deltas or ()]
         if deltas and not is_due_for_base(former, raw_bytes, sum(table_bytes.values())):
             added = _upload_deltas(target, deltas)
@@ -102,13 +102,13 @@ def _upload_deltas(target: _Target, deltas: Sequence[SpooledDelta]) -> list[Pack
         totals = Totals()
         try:
             name = f"{target.prefix}-delta-{number:03d}"
-            packs.append(target.write(name, header, _verified(delta.file, header, totals), totals))
+            packs.append(target.write(name, header, _verify(delta.file, header, totals), totals))
         except (PackError, FileNotFoundError):
             return None
     return packs
 
 
-def _verified(file: Path, header: PackHeader, totals: Totals) -> Iterator[bytes]:
+def _verify(file: Path, header: PackHeader, totals: Totals) -> Iterator[bytes]:
     """The bytes of a spooled pack. Raises PackError before the last of them where they are damaged, so that no object is made of them."""
     passed: deque[bytes] = deque()
 

@@ -66,10 +66,10 @@ def parse_store_uri(text: str) -> StoreUri:
         reason = "it has credentials in it" if secret else "it has options or a fragment"
         what_to_do = _ENCODED if split.scheme == "file" else _NO_OPTIONS
         raise BadStoreUri(shown, reason, _NO_CREDENTIALS if secret else what_to_do)
-    return _placed(split, shown)
+    return _to_uri(split, shown)
 
 
-def _placed(split: SplitResult, text: str) -> StoreUri:
+def _to_uri(split: SplitResult, text: str) -> StoreUri:
     try:
         path = unquote(split.path, errors="strict").rstrip("/")
     except UnicodeDecodeError:

@@ -16,10 +16,10 @@ from base.secrets import (
     hidden_in,
     is_known,
     is_secret,
-    masked,
+    mask_value,
+    mask_values,
     remember,
     remember_all,
-    shown,
 )
 
 
@@ -83,14 +83,20 @@ def test_not_secret_by_name(name: str) -> None:
 
 
 def test_secrets_inside_other_values() -> None:
-    assert shown("stepwell.registry.url", "https://me:hush@host/x") == f"https://{MASK}@host/x"
-    assert shown("my.jdbc", "jdbc:db://host;user=me;password=hush;x=1") == f"jdbc:db://host;user=me;password={MASK};x=1"
-    assert shown("configuration", "['kafka.sasl.password=hush', 1]") == f"['kafka.sasl.password={MASK}', 1]"
+    assert mask_value("stepwell.registry.url", "https://me:hush@host/x") == f"https://{MASK}@host/x"
+    assert (
+        mask_value("my.jdbc", "jdbc:db://host;user=me;password=hush;x=1")
+        == f"jdbc:db://host;user=me;password={MASK};x=1"
+    )
+    assert mask_value("configuration", "['kafka.sasl.password=hush', 1]") == f"['kafka.sasl.password={MASK}', 1]"
     options = '-Xmx1g -Djavax.net.ssl.trustStorePassword=hush -Dmy.token="a b" -Dx=y'
-    assert shown("spark.driver.extraJavaOptions", options) == (
+    assert mask_value("spark.driver.extraJavaOptions", options) == (
         f"-Xmx1g -Djavax.net.ssl.trustStorePassword={MASK} -Dmy.token={MASK} -Dx=y"
     )
-    assert masked({"sasl.password": "hush", "sasl.username": "me"}) == {"sasl.password": MASK, "sasl.username": "me"}
+    assert mask_values({"sasl.password": "hush", "sasl.username": "me"}) == {
+        "sasl.password": MASK,
+        "sasl.username": "me",
+    }
 
 
 def test_known_secrets_are_found_in_every_notation() -> None:
@@ -149,7 +155,7 @@ def test_the_longer_of_two_secrets_is_replaced_whole() -> None:
     ],
 )
 def test_a_secret_inside_a_value_is_masked_to_its_end(value: str, expected: str) -> None:
-    assert shown("an.option", value) == expected
+    assert mask_value("an.option", value) == expected
 
 
 def test_what_is_secret_inside_a_value_is_remembered() -> None:

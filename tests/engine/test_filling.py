@@ -615,7 +615,7 @@ def test_rows_that_were_given_go_on_to_change() -> None:
 def test_the_positions_of_a_level_follow_those_of_the_level_before() -> None:
     def fed(before: int, after: int) -> list[tuple[int, int]]:
         facts = DivisionFacts(number=0, filled=(before, after))
-        return [facts.fed(level) for level in range(2)]
+        return [facts.fed_hashes(level) for level in range(2)]
 
     end = HASHES
     assert fed(0, 0) == [(0, 0), (0, 0)]

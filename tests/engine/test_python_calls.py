@@ -16,7 +16,7 @@ import pytest
 from engine.model.python_call import PythonForm
 from engine.model.rows import PythonMap
 from engine.operators.error_rows import ErrorRows
-from engine.operators.python_map import _mapped, step_python_map
+from engine.operators.python_map import _map, step_python_map
 from engine.python import calls
 from engine.python.calls import results
 from engine.python.errors import FunctionError, FunctionUnusable
@@ -112,11 +112,11 @@ def test_rows_keep_their_columns_and_weights() -> None:
         "row", lambda more, number: None if number is None else number + more, LONG, 0, 0, keywords=("number",)
     )
     node = PythonMap((0,), (LONG, TEXT, LONG), (call,))
-    found = _mapped(node, zset.build(ROWS.columns, pa.array([1, -1, 2, -3, 1]).to_numpy()))
+    found = _map(node, zset.build(ROWS.columns, pa.array([1, -1, 2, -3, 1]).to_numpy()))
     assert found.column("c2").to_pylist() == [2, 4, None, 8, 10]
     assert zset.weights_of(found).tolist() == [1, -1, 2, -3, 1]
     assert found.select(["c0", "c1"]).equals(ROWS)
-    assert _mapped(node, zset.empty((LONG, TEXT))).equals(zset.empty(node.types))
+    assert _map(node, zset.empty((LONG, TEXT))).equals(zset.empty(node.types))
 
 
 BAD: list[tuple[PythonForm, Any, pa.DataType, str]] = [

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from io_kafka.extras import TYPES, Extras
-from io_kafka.messages import Messages, TopicMessages, joined
+from io_kafka.messages import Messages, TopicMessages, join_messages
 
 KEYS = [b"k", None, b"", b"\x00\xff", None]
 VALUES = [None, b"value", b"", b"v" * 1000, b"\x00"]
@@ -52,7 +52,7 @@ def test_a_split_loses_nothing(extras: Extras, offset: int) -> None:
     below, above = whole.split(offset)
     assert below.offsets.to_pylist() == [each for each in OFFSETS if each < offset]
     assert above.offsets.to_pylist() == [each for each in OFFSETS if each >= offset]
-    back = joined([below, above])
+    back = join_messages([below, above])
     assert [column.to_pylist() for column in back] == [column.to_pylist() for column in whole]
     assert [column.type for column in back] == [column.type for column in whole]
 
@@ -60,7 +60,7 @@ def test_a_split_loses_nothing(extras: Extras, offset: int) -> None:
 def test_only_what_waits_alone_is_copied() -> None:
     whole = messages(Extras.NONE)
     part = whole.part(1, 3)
-    assert joined([whole]) is whole
+    assert join_messages([whole]) is whole
     for column, cut, copy in zip(whole[:3], part, part.alone(), strict=False):
         assert cut.buffers()[1].address == column.buffers()[1].address
         assert copy.buffers()[1].address != column.buffers()[1].address and copy.equals(cut)

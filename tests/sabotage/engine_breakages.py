@@ -56,8 +56,8 @@ ENGINE = (
         (
             Edit(
                 HASHING,
-                "    return with_slots_of(_combined([hashed[i] for i in colocation], length, 0), _combined(hashed, length, 0))",
-                "    return _combined(hashed, length, 0)",
+                "    return with_slots_of(_combine([hashed[i] for i in colocation], length, 0), _combine(hashed, length, 0))",
+                "    return _combine(hashed, length, 0)",
             ),
         ),
         (
@@ -111,8 +111,8 @@ ENGINE = (
         (
             Edit(
                 ROSTER,
-                "        while unanswered := self._unanswered(asked, kind):\n",
-                "        while len(unanswered := self._unanswered(asked, kind)) > (len(asked) > 1):\n",
+                "        while unanswered := self._without_answer(asked, kind):\n",
+                "        while len(unanswered := self._without_answer(asked, kind)) > (len(asked) > 1):\n",
             ),
         ),
         (f"{TEST_ROSTER}::test_a_step_is_over_when_its_last_worker_has_answered",),
@@ -712,8 +712,8 @@ ENGINE = (
         (
             Edit(
                 "engine/run/sources.py",
-                "zset.as_schema(_decoded(index, table, records, given, report), schema)",
-                "_decoded(index, table, records, given, report)",
+                "zset.as_schema(_decode(index, table, records, given, report), schema)",
+                "_decode(index, table, records, given, report)",
             ),
         ),
         ("tests/engine/test_sources.py::test_which_partitions_have_rows_does_not_matter",),

@@ -185,8 +185,8 @@ ERRORS = (
         (
             Edit(
                 "engine/operators/scalar.py",
-                "_evaluated(node, stored, values.before, context, sign=-1)",
-                "_evaluated(node, stored, values.before, context)",
+                "_evaluate(node, stored, values.before, context, sign=-1)",
+                "_evaluate(node, stored, values.before, context)",
             ),
         ),
         EVERY,

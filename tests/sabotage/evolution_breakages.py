@@ -83,8 +83,8 @@ EVOLUTION = (
         (
             Edit(
                 IDENTITY,
-                "return _Rows(_hashed([node.kind, leaf.text]), (*leaf.columns, *more))",
-                'return _Rows(_hashed([node.kind, leaf.text]), tuple(f"c{place}" for place, _ in enumerate((*leaf.columns, *more))))',
+                "return _Rows(_hash([node.kind, leaf.text]), (*leaf.columns, *more))",
+                'return _Rows(_hash([node.kind, leaf.text]), tuple(f"c{place}" for place, _ in enumerate((*leaf.columns, *more))))',
             ),
         ),
         (edit("a column at the front of a source"),),
@@ -595,7 +595,7 @@ EVOLUTION = (
         "the-content-has-the-rows-before-the-offset",
         "What is fed of an OFFSET with a LIMIT begins with the first row.",
         FILLED,
-        (Edit("engine/operators/top_k.py", " - clipped(node.offset - before, weights)\n", "\n"),),
+        (Edit("engine/operators/top_k.py", " - clip(node.offset - before, weights)\n", "\n"),),
         (ODD_FED,),
     ),
     Breakage(

@@ -161,7 +161,11 @@ FILLING = (
         "a-topic-with-another-view",
         "A topic that goes on with another view keeps the rows of the one that it had.",
         FILLED,
-        (Edit(COMPARING, "if before != self._paired(view) or self._is_changed(view)", "if self._is_changed(view)"),),
+        (
+            Edit(
+                COMPARING, "if before != self._counterpart(view) or self._is_changed(view)", "if self._is_changed(view)"
+            ),
+        ),
         (f"{TESTS}::test_an_output_that_goes_on_with_another_view_gets_what_differs",),
     ),
 )

@@ -58,8 +58,8 @@ GENERATED = (
         (
             Edit(
                 "io_kafka/formats/tokens.py",
-                '            raise self._unexpected(char, "a quoted name is expected")',
-                '            self._at -= 1\n            raise self._unexpected(char, "a quoted name is expected")',
+                '            raise self._refusal(char, "a quoted name is expected")',
+                '            self._at -= 1\n            raise self._refusal(char, "a quoted name is expected")',
             ),
         ),
         (f"{TEST_PERMISSIVE}::test_a_broken_text_keeps_what_spark_keeps",),

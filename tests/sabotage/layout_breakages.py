@@ -127,8 +127,8 @@ LAYOUT = (
         (
             Edit(
                 ROSTER,
-                "return self._unanswered(sorted(self._beside[kind]), kind)",
-                "return self._unanswered(sorted(self.members), kind)",
+                "return self._without_answer(sorted(self._beside[kind]), kind)",
+                "return self._without_answer(sorted(self.members), kind)",
             ),
         ),
         (f"{TEST_ROSTER}::test_a_worker_that_has_joined_since_is_not_waited_for",),

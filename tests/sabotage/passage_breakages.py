@@ -78,7 +78,13 @@ PASSAGES = (
         "twins-are-kept",
         "What only helps a transition stays in the state after the switch.",
         "nothing is left of a transition",
-        (Edit(FILL_CIRCUITS, "gone=_gone(found, before, now) | comparing.helpers", "gone=_gone(found, before, now)"),),
+        (
+            Edit(
+                FILL_CIRCUITS,
+                "gone=_numbers_not_kept(found, before, now) | comparing.helpers",
+                "gone=_numbers_not_kept(found, before, now)",
+            ),
+        ),
         (f"{TEST_FILLING}::test_numbers_name_one_node",),
     ),
     Breakage(

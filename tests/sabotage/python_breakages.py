@@ -29,7 +29,7 @@ PYTHON = (
         "the-last-failing-row",
         "The error of a function names another row than the first one that fails.",
         "the error names the row",
-        (Edit(CALLS, "rows = front if _raised(call, front) is not None else rows.slice(half)", "rows = rows.slice(half)"),),
+        (Edit(CALLS, "rows = front if _error_on(call, front) is not None else rows.slice(half)", "rows = rows.slice(half)"),),
         (f"{TEST_CALLS}::test_an_error_names_the_first_row_on_which_the_function_fails",),
     ),
     Breakage(

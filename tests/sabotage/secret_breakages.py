@@ -40,7 +40,7 @@ SECRETS_AND_LOGS = (
         "password-in-dry-run",
         "An error about two client settings that differ shows both.",
         "no secret is shown",
-        (Edit(OPTIONS, 'what = "is not set" if own is None else f"is {shown(name, own)}"', 'what = f"is {own}"'),),
+        (Edit(OPTIONS, 'what = "is not set" if own is None else f"is {mask_value(name, own)}"', 'what = f"is {own}"'),),
         (f"{TEST_READER}::test_neither_password_is_in_the_text_of_two_that_differ",),
     ),
     Breakage(

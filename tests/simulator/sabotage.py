@@ -404,9 +404,7 @@ def step_without_the_results_of_all_workers() -> Iterator[None]:
         while not any("run_step" in member.answers for member in of_crew.members.values()):
             of_crew.poll(roster.POLL_SECONDS)
         self._is_given = False
-        found = [
-            self._taken(number, step) for number, member in of_crew.members.items() if "run_step" in member.answers
-        ]
+        found = [self._take(number, step) for number, member in of_crew.members.items() if "run_step" in member.answers]
         failed = [answer for answer in found if isinstance(answer, Exception)]
         if failed:
             raise failed[0]

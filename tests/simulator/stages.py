@@ -145,7 +145,7 @@ def _count_errors(task: WorkerStep, index: int, before: bool, after: bool, found
 
 
 def _fed(task: WorkerStep, store: Store, node: ContentFeed, change: Changes) -> Iterator[tuple[tuple[Any, ...], int]]:
-    before, after = task.step.division.fed(node.level)
+    before, after = task.step.division.fed_hashes(node.level)
     columns = node.colocation
     yield from ((row, weight) for row, weight in change if _hash(columns, row) < before)
     if before < after:
@@ -198,7 +198,7 @@ def _add(store: Store, table: int, columns: Sequence[int], changes: Changes) -> 
 
 def _passed_on(task: WorkerStep, store: Store, node: Switched, number: int, change: Changes) -> Changes:
     """All of a difference and of the change, or what leaves in a step of a drain."""
-    before, after = task.step.division.fed(0)
+    before, after = task.step.division.fed_hashes(0)
     first, end = before >> 48, after >> 48
     passes: Changes = []
     waits: Changes = []

@@ -45,14 +45,14 @@ def exponential_minus_one(x: Float64s) -> Float64s:
     upper, lower = inside - k * LN2_HI, k * LN2_LO
     r = np.where(reduced, upper - lower, inside)
     c = np.where(reduced, (upper - r) - lower, 0.0)
-    result = _scaled(r, c, k.astype(np.int64))
+    result = _scale(r, c, k.astype(np.int64))
     result = np.where(high < 0x3C900000, inside, result)
     result = np.where((high >= 0x4043687A) & (inside < 0), -1.0, result)
     result = np.where(x > EXP_OVERFLOW, np.inf, result)
     return np.where(np.isnan(x), np.nan, result)
 
 
-def _scaled(x: Float64s, c: Float64s, k: Int64s) -> Float64s:
+def _scale(x: Float64s, c: Float64s, k: Int64s) -> Float64s:
     """2^k (1 + expm1(x + c)) - 1, in the order of operations that keeps the most bits for each k."""
     q1, q2, q3, q4, q5 = _EXPM1
     half = 0.5 * x

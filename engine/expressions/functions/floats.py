@@ -35,7 +35,7 @@ EXACT_INTEGERS_END = 2.0**52  # below it, neighbouring doubles differ by at most
 EXACT_POWERS_MAX = 22  # the largest power of ten such that it and all smaller ones are exact as doubles
 
 
-def _rounded(column: pa.ChunkedArray, digits: pa.ChunkedArray, mode: pa.ChunkedArray) -> pa.Array:
+def _round_all(column: pa.ChunkedArray, digits: pa.ChunkedArray, mode: pa.ChunkedArray) -> pa.Array:
     """Rounds whole arrays at once where the product with the power of ten is far from a half, and the other values exactly, one by one.
 
     The quotient of an integer below 2^52 and an exact power of ten is rounded once, and so is the decimal when it is read as a double."""
@@ -132,7 +132,7 @@ def _width_bucket(value: float, low: float, high: float, count: int) -> int | No
 
 FUNCTIONS = (
     row_function("spark_width_bucket", "DOUBLE DOUBLE DOUBLE BIGINT", "BIGINT", _width_bucket),
-    Function("spark_round", ("DOUBLE", "INTEGER", "VARCHAR"), "DOUBLE", _rounded),
+    Function("spark_round", ("DOUBLE", "INTEGER", "VARCHAR"), "DOUBLE", _round_all),
     row_function("spark_round_single", "FLOAT INTEGER VARCHAR", "FLOAT", _round_single),
     row_function("spark_round_integer", "BIGINT INTEGER VARCHAR INTEGER", "BIGINT", _round_integer),
     Function("spark_single", ("DOUBLE",), "FLOAT", _single),

@@ -67,7 +67,7 @@ class _Chain(ABC):
         elif is_months(kind):
             self.ints(rows, values.view(pa.int64()).to_numpy().astype(np.int32).view(np.uint32))
         elif kind.bit_width < 64:
-            numbers = (values if pa.types.is_boolean(kind) else values.view(_signed(kind))).cast(pa.int32())
+            numbers = (values if pa.types.is_boolean(kind) else values.view(_signed_type(kind))).cast(pa.int32())
             self.ints(rows, numbers.to_numpy(zero_copy_only=False).view(np.uint32))
         else:
             self.longs(rows, values.view(pa.int64()).to_numpy().view(np.uint64))
@@ -103,7 +103,7 @@ class _Chain(ABC):
             self.longs(rows, numbers.view(np.uint64))
 
 
-def _signed(kind: pa.DataType) -> pa.DataType:
+def _signed_type(kind: pa.DataType) -> pa.DataType:
     return {8: pa.int8(), 16: pa.int16(), 32: pa.int32()}[kind.bit_width]
 
 
@@ -134,8 +134,8 @@ class _Murmur3(_Chain):
         self._finish(rows, sizes.astype(np.uint32))
 
     def _mix(self, rows: Int64s, block: UInt32s) -> None:
-        k = _rotated(block * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-        self.hashes[rows] = _rotated(self.hashes[rows] ^ k, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        k = _rotate(block * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+        self.hashes[rows] = _rotate(self.hashes[rows] ^ k, 13) * np.uint32(5) + np.uint32(0xE6546B64)
 
     def _finish(self, rows: Int64s, length: UInt32s | np.uint32) -> None:
         h = self.hashes[rows] ^ length
@@ -144,7 +144,7 @@ class _Murmur3(_Chain):
         self.hashes[rows] = h ^ (h >> np.uint32(16))
 
 
-def _rotated(x: UInt32s, bits: int) -> UInt32s:
+def _rotate(x: UInt32s, bits: int) -> UInt32s:
     return (x << np.uint32(bits)) | (x >> np.uint32(32 - bits))
 
 
@@ -168,16 +168,16 @@ class _XXH64(_Chain):
 def _hash(signature: Signature, *columns: pa.Array) -> pa.Array:
     """Constants: the seed."""
     seed = np.int64(signature.constants).astype(np.uint32)
-    return pa.array(_chained(_Murmur3(np.full(len(columns[0]), seed, np.uint32)), columns).view(np.int32))
+    return pa.array(_chain_hashes(_Murmur3(np.full(len(columns[0]), seed, np.uint32)), columns).view(np.int32))
 
 
 def _xxhash64(signature: Signature, *columns: pa.Array) -> pa.Array:
     """Constants: the seed."""
     seed = np.int64(signature.constants).astype(np.uint64)
-    return pa.array(_chained(_XXH64(np.full(len(columns[0]), seed, np.uint64)), columns).view(np.int64))
+    return pa.array(_chain_hashes(_XXH64(np.full(len(columns[0]), seed, np.uint64)), columns).view(np.int64))
 
 
-def _chained(chain: _Chain, columns: tuple[pa.Array, ...]) -> Hashes:
+def _chain_hashes(chain: _Chain, columns: tuple[pa.Array, ...]) -> Hashes:
     rows = np.arange(len(columns[0]))
     with np.errstate(over="ignore"):
         for column in columns:

@@ -103,22 +103,22 @@ def _object(text: str, path: str) -> str | None:
     if steps is None:
         return None
     try:
-        found = _found(permissive.first_value(text), steps)
+        found = _find(permissive.first_value(text), steps)
         return None if found is None else permissive.shown_text(found[0])
     except Malformed:
         return None
 
 
-def _found(node: Node, steps: tuple[str | int, ...]) -> tuple[Node] | None:
+def _find(node: Node, steps: tuple[str | int, ...]) -> tuple[Node] | None:
     """What is at the end of the path. Of several members of one name the first counts that is not null and has the rest of the path."""
     if not steps:
         return (node,)
     first, rest = steps[0], steps[1:]
     if isinstance(node, Members):
-        candidates = (_found(value, rest) for name, value in node if name == first and value is not None)
+        candidates = (_find(value, rest) for name, value in node if name == first and value is not None)
         return next((found for found in candidates if found is not None), None)
     if isinstance(node, list) and isinstance(first, int) and first < len(node):
-        return _found(cast("list[Node]", node)[first], rest)
+        return _find(cast("list[Node]", node)[first], rest)
     return None
 
 

@@ -14,7 +14,7 @@ from engine.expressions.functions.function import Failure, Function, row_functio
 DIGITS_MAX = 400  # a double has at most 309 digits before the point, and what is left of it beside 10 more is exact
 
 
-def _rounded(value: Decimal) -> int:
+def _round(value: Decimal) -> int:
     """Half up, away from zero."""
     whole = int(value.to_integral_value(ROUND_HALF_UP))
     if not MONTHS_MIN <= whole <= MONTHS_MAX:
@@ -31,18 +31,18 @@ def _number(value: float | str) -> Decimal:
 def _times(months: int, factor: float | str) -> int:
     # A product of doubles is rounded to a double before it becomes a number of months, as in Spark.
     if isinstance(factor, float):
-        return _rounded(_number(months * factor))
+        return _round(_number(months * factor))
     with localcontext(prec=DIGITS_MAX):
-        return _rounded(months * _number(factor))
+        return _round(months * _number(factor))
 
 
 def _over(months: int, divisor: float | str) -> int:
     if float(divisor) == 0:
         raise Failure("INTERVAL_DIVIDED_BY_ZERO", "Division by zero.")
     if isinstance(divisor, float):
-        return _rounded(_number(months / divisor))
+        return _round(_number(months / divisor))
     with localcontext(prec=DIGITS_MAX):
-        return _rounded(months / _number(divisor))
+        return _round(months / _number(divisor))
 
 
 def _reader(type_: pa.DataType, name: str) -> Callable[[str], int]:

@@ -101,7 +101,7 @@ def fits(specifier: Specifier, kind: pa.DataType) -> bool:
     return any(check(kind) for check in _PLAIN)
 
 
-def _shown(specifier: Specifier, value: Any, kind: pa.DataType) -> str:
+def _format(specifier: Specifier, value: Any, kind: pa.DataType) -> str:
     letter, flags = specifier.letter.lower(), specifier.flags
     if letter == "b":
         text = _cut("false" if value is None or value is False else "true", specifier)
@@ -114,13 +114,13 @@ def _shown(specifier: Specifier, value: Any, kind: pa.DataType) -> str:
         text = f"{number:{letter}}"
         text = text.rjust(specifier.width, "0") if "0" in flags else text
     elif letter == "d":
-        text = _signed(f"{abs(value):,d}" if "," in flags else str(abs(value)), value < 0, specifier)
+        text = _with_sign(f"{abs(value):,d}" if "," in flags else str(abs(value)), value < 0, specifier)
     elif math.isnan(value):
         text = "NaN"
     elif math.isinf(value):
-        text = _signed("Infinity", value < 0, specifier._replace(flags=flags.replace("0", "")))
+        text = _with_sign("Infinity", value < 0, specifier._replace(flags=flags.replace("0", "")))
     else:
-        text = _signed(_digits(value, specifier), math.copysign(1.0, value) < 0, specifier)
+        text = _with_sign(_digits(value, specifier), math.copysign(1.0, value) < 0, specifier)
     text = text.upper() if specifier.letter.isupper() else text
     blanks = " " * (specifier.width - _units(text))
     return text + blanks if "-" in flags else blanks + text
@@ -159,7 +159,7 @@ def _digits(value: float, specifier: Specifier) -> str:
     return f"{mantissa:f}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
-def _signed(size: str, negative: bool, specifier: Specifier) -> str:
+def _with_sign(size: str, negative: bool, specifier: Specifier) -> str:
     flags = specifier.flags
     before, after = "", ""
     if negative:
@@ -180,7 +180,7 @@ def _format_string(signature: Signature, *columns: pa.Array) -> pa.Array:
     pieces = [
         [part] * count
         if isinstance(part, str)
-        else [_shown(part, value, kinds[part.argument]) for value in values[part.argument]]
+        else [_format(part, value, kinds[part.argument]) for value in values[part.argument]]
         for part in found
     ]
     return pa.array(["".join(row) for row in zip(*pieces, strict=True)] if pieces else [""] * count, pa.string())

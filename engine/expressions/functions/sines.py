@@ -95,7 +95,7 @@ def _divide(a: Pair, b: Pair) -> Pair:
     return _sum(q, (((a[0] - p) - e) + (a[1] - q * b[1])) / b[0])
 
 
-def _reduced(x: Float64s) -> tuple[Pair, Int64s]:
+def _reduce(x: Float64s) -> tuple[Pair, Int64s]:
     """r, and k modulo 4. `x` is finite."""
     small = np.where(np.abs(x) < SMALL_END, x, 0.0)
     p1, p2, p3, p4 = _half_pi_parts()
@@ -105,11 +105,11 @@ def _reduced(x: Float64s) -> tuple[Pair, Int64s]:
         pair = _add(pair, (-k * part, np.zeros(len(x))))
     high, low, quadrant = pair[0].copy(), pair[1].copy(), k.astype(np.int64) & 3
     for row in np.flatnonzero(np.abs(x) >= SMALL_END):
-        high[row], low[row], quadrant[row] = _reduced_exactly(float(x[row]))
+        high[row], low[row], quadrant[row] = _reduce_exactly(float(x[row]))
     return (high, low), quadrant
 
 
-def _reduced_exactly(x: float) -> tuple[float, float, int]:
+def _reduce_exactly(x: float) -> tuple[float, float, int]:
     numerator, denominator = x.as_integer_ratio()
     scaled, half_pi = (numerator << _FRACTION_BITS) // denominator, _half_pi()
     k = (2 * scaled + half_pi) // (2 * half_pi)
@@ -145,7 +145,7 @@ def _series(z: Pair, first: int) -> Pair:
 
 def _sine_and_cosine(x: Float64s) -> tuple[Pair, Pair]:
     """sin(x) and cos(x) of finite values."""
-    r, quadrant = _reduced(x)
+    r, quadrant = _reduce(x)
     z = _multiply(r, r)
     one: Pair = (np.ones(len(x)), np.zeros(len(x)))
     negative: Pair = (-z[0], -z[1])

@@ -15,7 +15,7 @@ STRING_CODE_POINTS_MAX = (1 << 31) - 1  # Java's limit: for a longer result Spar
 STRING_BYTES_MAX = (1 << 31) - 16  # of a string in UTF-8, in Java's arrays and in Arrow's; checked before it is built
 
 
-def _cased(name: str, ascii_only: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> Function:
+def _case_function(name: str, ascii_only: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> Function:
     def body(column: pa.ChunkedArray) -> pa.Array:
         array = column.combine_chunks()
         if pc.all(pc.string_is_ascii(array), min_count=0).as_py() is not False:
@@ -145,8 +145,8 @@ def _mime(data: bytes) -> str:
 
 
 FUNCTIONS = (
-    _cased("spark_upper", pc.ascii_upper, str.upper),
-    _cased("spark_lower", pc.ascii_lower, str.lower),
+    _case_function("spark_upper", pc.ascii_upper, str.upper),
+    _case_function("spark_lower", pc.ascii_lower, str.lower),
     row_function("spark_substring", "VARCHAR INTEGER INTEGER", "VARCHAR", _slice),
     row_function("spark_substring_bytes", "BLOB INTEGER INTEGER", "BLOB", _slice_bytes),
     row_function(

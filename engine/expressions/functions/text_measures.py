@@ -82,7 +82,7 @@ def _mask(text: str, upper: str | None, lower: str | None, digit: str | None, ot
     return "".join(c if (by := kinds.get(unicodedata.category(c), other)) is None else by for c in text)
 
 
-def _masked(
+def _mask_all(
     texts: pa.ChunkedArray,
     upper: pa.ChunkedArray,
     lower: pa.ChunkedArray,
@@ -158,7 +158,7 @@ FUNCTIONS = (
     row_function("spark_levenshtein_within", "VARCHAR VARCHAR INTEGER", "INTEGER", _levenshtein_within),
     row_function("spark_soundex", "VARCHAR", "VARCHAR", _soundex),
     row_function("spark_find_in_set", "VARCHAR VARCHAR", "INTEGER", _find_in_set),
-    Function("spark_mask", ("VARCHAR",) * 5, "VARCHAR", _masked),
+    Function("spark_mask", ("VARCHAR",) * 5, "VARCHAR", _mask_all),
     row_function("spark_luhn", "VARCHAR", "BOOLEAN", _luhn),
     row_function("spark_format_double", "DOUBLE INTEGER", "VARCHAR", _format_double),
     row_function("spark_format_decimal", "VARCHAR INTEGER", "VARCHAR", _format_decimal),

@@ -35,7 +35,7 @@ def parser(pattern: str) -> patterns.ReadOne:
         raise UnsupportedFormat(pattern, str(bad)) from None
 
 
-def _parsed(text: str, pattern: str) -> int:
+def _parse(text: str, pattern: str) -> int:
     micros = parser(pattern)(text)
     if micros is None:
         raise Failure("CANNOT_PARSE_TIMESTAMP", f"Text {text!r} could not be parsed with {pattern!r}.")
@@ -64,6 +64,6 @@ FUNCTIONS = (
     row_function(
         "spark_date_format", "TIMESTAMP VARCHAR", "VARCHAR", lambda micros, pattern: formatter(pattern)(micros)
     ),
-    row_function("spark_parse_timestamp", "VARCHAR VARCHAR", "TIMESTAMP", _parsed),
+    row_function("spark_parse_timestamp", "VARCHAR VARCHAR", "TIMESTAMP", _parse),
     row_function("spark_months_between", "TIMESTAMP TIMESTAMP BOOLEAN", "DOUBLE", _months_between),
 )

@@ -35,7 +35,7 @@ _IPV4 = re.compile(r"([0-9]{1,100})\.([0-9]{1,100})\.([0-9]{1,100})\.([0-9]{1,10
 
 
 @lru_cache(URLS_KEPT_MAX)
-def _parsed(text: str) -> _Url:
+def _parse(text: str) -> _Url:
     match = _PARTS.fullmatch(text)
     assert match is not None, "the pattern matches any text"
     protocol, authority, path, query, ref = match.groups()
@@ -89,7 +89,7 @@ _PARTS_ASKED = {name.upper(): name for name in _Url._fields}
 
 
 def _part(text: str, part: str) -> str | None:
-    url = _parsed(text)
+    url = _parse(text)
     if part == "FILE":
         return url.path if url.query is None else f"{url.path}?{url.query}"
     asked = _PARTS_ASKED.get(part)
@@ -98,7 +98,7 @@ def _part(text: str, part: str) -> str | None:
 
 def _value(text: str, part: str, key: str) -> str | None:
     """The value of a key of the query."""
-    if part != "QUERY" or (query := _parsed(text).query) is None:
+    if part != "QUERY" or (query := _parse(text).query) is None:
         return None
     match = patterns.translate(f"(&|^){key}=([^&]*)").search(query)  # the key is a pattern in Spark
     return match[2] if match else None

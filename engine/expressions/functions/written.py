@@ -32,13 +32,13 @@ def _invalid(text: str, type_: str) -> Failure:
 def _or_invalid(read: Callable[[str], Any], type_: str) -> Callable[[str], Any]:
     """`read`, with Spark's error if it returns None."""
 
-    def checked(text: str) -> Any:
+    def read_valid(text: str) -> Any:
         value = read(text)
         if value is None:
             raise _invalid(text, type_)
         return value
 
-    return checked
+    return read_valid
 
 
 def _integer(text: str, bits: int) -> int:

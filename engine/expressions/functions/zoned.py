@@ -14,7 +14,7 @@ MINUTE_S, HOUR_S = 60, 3600
 DIGITS_MAX = 60  # of a decimal (38) and of the factor
 
 
-def _known(zone: str, offset: int | None) -> int:
+def _offset_us(zone: str, offset: int | None) -> int:
     if offset is None:
         raise Failure(
             "INVALID_TIMEZONE",
@@ -25,12 +25,12 @@ def _known(zone: str, offset: int | None) -> int:
 
 def _from_utc(us: int, zone: str) -> int:
     """What a clock in the zone shows at a moment."""
-    return _fitting(us + _known(zone, offset_at_s(zone, us // SECOND_US)))
+    return _fitting(us + _offset_us(zone, offset_at_s(zone, us // SECOND_US)))
 
 
 def _to_utc(us: int, zone: str) -> int:
     """The moment at which a clock in the zone shows this time."""
-    return _fitting(us - _known(zone, offset_s(zone, us // SECOND_US)))
+    return _fitting(us - _offset_us(zone, offset_s(zone, us // SECOND_US)))
 
 
 def _fitting(us: int) -> int:
@@ -39,7 +39,7 @@ def _fitting(us: int) -> int:
     return us
 
 
-def _made(*fields: int) -> int:
+def _make_time(*fields: int) -> int:
     """The time of year, month, day, hour, minute, and second in microseconds."""
     year, month, day, hour, minute, second_us = fields
     whole, part = divmod(second_us, SECOND_US)
@@ -76,5 +76,5 @@ FUNCTIONS = (
     row_function("spark_seconds_of_double", "DOUBLE BIGINT", "TIMESTAMP", _of_double),
     row_function("spark_from_utc", "TIMESTAMP VARCHAR", "TIMESTAMP", _from_utc),
     row_function("spark_to_utc", "TIMESTAMP VARCHAR", "TIMESTAMP", _to_utc),
-    row_function("spark_make_time", "INTEGER INTEGER INTEGER INTEGER INTEGER BIGINT", "TIMESTAMP", _made),
+    row_function("spark_make_time", "INTEGER INTEGER INTEGER INTEGER INTEGER BIGINT", "TIMESTAMP", _make_time),
 )

@@ -53,7 +53,7 @@ class CrewSteps:
         numbers, roster = self._workers.numbers, self._workers.roster
         roster.wait_for(RunStep, f"step {step}", numbers)
         self._is_given = False
-        taken = {number: self._taken(number, step) for number in numbers}
+        taken = {number: self._take(number, step) for number in numbers}
         failed = [answer for answer in taken.values() if isinstance(answer, Exception)]
         if failed:
             raise next((fault for fault in failed if isinstance(fault, StepTooLarge)), failed[0])
@@ -63,7 +63,7 @@ class CrewSteps:
         roster.note_step_time(max(_seconds_of(output.done) for output in outputs))
         return outputs
 
-    def _taken(self, number: int, step: int) -> WorkerOutput | Exception | None:
+    def _take(self, number: int, step: int) -> WorkerOutput | Exception | None:
         popped = self._workers.roster.pop(number, RunStep)
         if isinstance(popped, Failed):
             return faults.from_wire(popped.fault, number)

@@ -48,15 +48,15 @@ def read_connect(writer: Primitive, kind: pa.DataType, column: str) -> Read | No
     read_raw = read_primitive(Primitive(writer.kind), raw, column)
     assert read_raw is not None, "it is the type's own form"
     convert = leaf_convert(type_, leaf, kind, column, NO_PATTERNS)
-    return read_raw if convert is None else _converted(read_raw, convert)
+    return read_raw if convert is None else _with_conversion(read_raw, convert)
 
 
 def read_variable_decimal(read_parts: Read, kind: pa.DataType, column: str) -> Read:
     """`read_parts`: reads scale and value."""
-    return _converted(read_parts, variable_convert(variable_decimal(), kind, column, lambda value: value))
+    return _with_conversion(read_parts, variable_convert(variable_decimal(), kind, column, lambda value: value))
 
 
-def _converted(read_raw: Read, convert: Convert) -> Read:
+def _with_conversion(read_raw: Read, convert: Convert) -> Read:
     def read(cursor: Cursor, rows: Int64s) -> pa.Array:
         faults: Faults = {}
         column = convert(read_raw(cursor, rows), rows, faults)

@@ -37,7 +37,9 @@ def _plain_identity(encoding: PlainAvro) -> dict[str, str]:
     return {"avro.framing": "none", "avro.schema": digest_of_schema(encoding.writer)}
 
 
-def _written(encoding: AvroIds, output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None) -> pa.Array:
+def _written_values(
+    encoding: AvroIds, output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None
+) -> pa.Array:
     return write.value_messages(columns, encoding)
 
 
@@ -76,7 +78,7 @@ AVRO = Format(
     writes=Writing(
         encoding=AvroIds,
         made=FromRegistry(kind="AVRO", value=declare.value_schema, key=declare.key_schema, encoding=AvroIds),
-        values=_written,
+        values=_written_values,
         changes=_changes,
         keys=_written_keys,
         keys_as="avro",

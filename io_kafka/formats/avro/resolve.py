@@ -126,7 +126,7 @@ def columns_of(
     """One array for each of `fields`. `column`: the prefix of their names in errors."""
     by_name = {field.name: number for number, field in enumerate(fields)}
     of_reader = {field.name: field for field in reader.fields} if reader is not None else {}
-    taken = _taken(writer, by_name, of_reader)
+    taken = _column_numbers(writer, by_name, of_reader)
     moves: list[tuple[int | None, Any]] = []
     for field in writer.fields:
         number = taken.get(field.name)
@@ -153,7 +153,7 @@ def columns_of(
     return read
 
 
-def _taken(writer: avro.Record, columns: dict[str, int], of_reader: dict[str, avro.Field]) -> dict[str, int]:
+def _column_numbers(writer: avro.Record, columns: dict[str, int], of_reader: dict[str, avro.Field]) -> dict[str, int]:
     """The number of the column for each field of the writer that is read. A field of the column's own name goes before an alias, and that before
     its name in another case (names.py). Raises BadSchema."""
     names = {field.name for field in writer.fields}

@@ -118,7 +118,7 @@ def _type(plain: Any, namespace: str, names: dict[str, Type]) -> Type:
     if isinstance(plain, list):
         return Union(tuple(_type(branch, namespace, names) for branch in plain))
     if isinstance(plain, str):
-        return _named(plain, namespace, names)
+        return _type_of_name(plain, namespace, names)
     kind = plain["type"]
     if isinstance(kind, dict | list):
         return _type(kind, namespace, names)
@@ -136,7 +136,7 @@ def _type(plain: Any, namespace: str, names: dict[str, Type]) -> Type:
             name, _ = _full_name(plain, namespace)
             return _define(names, name, Fixed(name, int(plain["size"]), *_logical(plain)))
     if kind not in PRIMITIVES:
-        return _named(kind, namespace, names)
+        return _type_of_name(kind, namespace, names)
     logical, precision, scale = _logical(plain)
     connect = plain.get("connect.name")
     parameters = plain.get("connect.parameters")
@@ -150,7 +150,7 @@ def _type(plain: Any, namespace: str, names: dict[str, Type]) -> Type:
     )
 
 
-def _named(name: str, namespace: str, names: dict[str, Type]) -> Type:
+def _type_of_name(name: str, namespace: str, names: dict[str, Type]) -> Type:
     if name in PRIMITIVES:
         return Primitive(name)
     full = f"{namespace}.{name}" if namespace and "." not in name else name

@@ -136,7 +136,7 @@ def _whole_numbers(writer: Primitive, kind: pa.DataType, column: str) -> Read | 
     if pa.types.is_date(kind):
         if writer.kind != "int" or (writer.logical != "date" and writer.connect not in _CONNECT_DATES):
             return None
-        return _checked(column, 32, pa.int32(), kind)
+        return _bounded_integers(column, 32, pa.int32(), kind)
     if pa.types.is_timestamp(kind):
         unit = (_UTC if kind.tz else _LOCAL).get(writer.logical or "") if writer.kind == "long" else None
         if unit is None and writer.logical is None and writer.kind == "long":
@@ -148,14 +148,14 @@ def _whole_numbers(writer: Primitive, kind: pa.DataType, column: str) -> Read | 
         writer_bits = 32 if writer.kind == "int" else 64
         if kind.bit_width < writer_bits and writer.kind == "long":
             return None
-        return _checked(column, min(kind.bit_width, writer_bits), kind, kind)
+        return _bounded_integers(column, min(kind.bit_width, writer_bits), kind, kind)
     if pa.types.is_floating(kind):
         width = np.float32 if kind == pa.float32() else np.float64
         return lambda cursor, rows: pa.array(cursor.longs(rows).astype(width), kind)
     return None
 
 
-def _checked(column: str, bits: int, number: pa.DataType, kind: pa.DataType) -> Read:
+def _bounded_integers(column: str, bits: int, number: pa.DataType, kind: pa.DataType) -> Read:
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
     def read(cursor: Cursor, rows: Int64s) -> pa.Array:

@@ -60,13 +60,13 @@ def _data(column: pa.Array) -> pa.Array:
     if pa.types.is_list(kind):
         return _blocks(column, _optional)
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return _sized(column.cast(pa.binary()))
+        return _with_lengths(column.cast(pa.binary()))
     if pa.types.is_boolean(kind):
         return booleans(column)
     if pa.types.is_floating(kind):
         return floats(column)
     if pa.types.is_decimal(kind):
-        return _sized(decimals(column))
+        return _with_lengths(decimals(column))
     if pa.types.is_date(kind):
         column = column.cast(pa.int32())
     elif pa.types.is_timestamp(kind):
@@ -79,14 +79,14 @@ def longs(numbers: Int64s) -> pa.Array:
     return varints(((numbers << 1) ^ (numbers >> 63)).view(np.uint64))
 
 
-def _sized(values: pa.Array) -> pa.Array:
+def _with_lengths(values: pa.Array) -> pa.Array:
     values = fill(values, b"")
     return pc.binary_join_element_wise(longs(lengths_of(values)), values, EMPTY)
 
 
 def _entries(entries: pa.Array) -> pa.Array:
     keys, values = entries.flatten()
-    return pc.binary_join_element_wise(_sized(keys.cast(pa.binary())), _optional(values), EMPTY)
+    return pc.binary_join_element_wise(_with_lengths(keys.cast(pa.binary())), _optional(values), EMPTY)
 
 
 def _blocks(column: pa.ListArray, of_items: Callable[[pa.Array], pa.Array]) -> pa.Array:

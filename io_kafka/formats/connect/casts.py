@@ -102,7 +102,7 @@ def _all(kind: pa.DataType) -> Cast:
     return lambda raw: (raw.cast(kind), np.zeros(len(raw), np.bool_))
 
 
-def _masked(numbers: np.ndarray, failed: Bools, raw: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools]:
+def _mask(numbers: np.ndarray, failed: Bools, raw: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools]:
     null = nulls_of(raw)
     failed = failed & ~null
     return pa.array(numbers, mask=null | failed).cast(kind), failed
@@ -126,10 +126,10 @@ def _is_decimal(kind: pa.DataType) -> bool:
 
 def _from_integer(kind: pa.DataType) -> Cast | None:
     if pa.types.is_integer(kind):
-        return lambda raw: _narrowed(raw, kind)
+        return lambda raw: _narrow(raw, kind)
     if pa.types.is_floating(kind):
         width = np.float32 if kind == pa.float32() else np.float64
-        return lambda raw: _masked(_numbers(raw).astype(width), np.zeros(len(raw), np.bool_), raw, kind)
+        return lambda raw: _mask(_numbers(raw).astype(width), np.zeros(len(raw), np.bool_), raw, kind)
     if kind == pa.string():
         return _all(kind)
     if kind == pa.bool_():
@@ -145,18 +145,18 @@ def _numbers(raw: pa.Array) -> Int64s:
     return fill(raw.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def _narrowed(raw: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools]:
+def _narrow(raw: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools]:
     if raw.type.bit_width <= kind.bit_width:
         return _all(kind)(raw)
     numbers, half = _numbers(raw), 1 << (kind.bit_width - 1)
-    return _masked(numbers, (numbers < -half) | (numbers >= half), raw, kind)
+    return _mask(numbers, (numbers < -half) | (numbers >= half), raw, kind)
 
 
 def _from_real(raw: pa.DataType, kind: pa.DataType) -> Cast | None:
     if pa.types.is_floating(kind):
         return _from_real_to_real(kind)
     if pa.types.is_integer(kind):
-        return _by_each(kind, partial(_truncated, bits=kind.bit_width))
+        return _by_each(kind, partial(_truncate, bits=kind.bit_width))
     if kind == pa.string():
         return _by_each(kind, doubles.single_text if raw == pa.float32() else doubles.double_text)
     if kind == pa.bool_():
@@ -174,12 +174,12 @@ def _from_real_to_real(kind: pa.DataType) -> Cast:
     def read(raw: pa.Array) -> tuple[pa.Array, Bools]:
         with np.errstate(over="ignore"):
             numbers = fill(raw, 0.0).to_numpy(zero_copy_only=False).astype(width)
-        return _masked(numbers, np.zeros(len(raw), np.bool_), raw, kind)
+        return _mask(numbers, np.zeros(len(raw), np.bool_), raw, kind)
 
     return read
 
 
-def _truncated(value: float, bits: int) -> int | None:
+def _truncate(value: float, bits: int) -> int | None:
     """Toward zero. The floor and the ceiling must both fit, and 2^63 itself passes Spark's test and becomes the greatest BIGINT."""
     if not math.isfinite(value):
         return None
@@ -377,7 +377,7 @@ def _microseconds(leaf: Leaf, raw: pa.Array, kind: pa.DataType) -> tuple[pa.Arra
     numbers = _numbers(raw)
     highest, lowest = INT64_MAX // leaf.times, -((INT64_MAX + 1) // leaf.times)
     failed = (numbers > highest) | (numbers < lowest)
-    return _masked(np.where(failed, 0, numbers) * leaf.times // leaf.divided, failed, raw, kind)
+    return _mask(np.where(failed, 0, numbers) * leaf.times // leaf.divided, failed, raw, kind)
 
 
 def _count_text(leaf: Leaf, count: int) -> str | None:

@@ -93,7 +93,7 @@ def conversion(type_: Type, kind: pa.DataType, column: str, manner: Manner) -> C
         case Struct() | Array() | Map() if kind == pa.string():
             return _text_of(type_, column, manner)
         case Struct() | Array() | Map():
-            return Conversion(pa.string(), reader(column, pa.string()), _refused(type_, kind, column))
+            return Conversion(pa.string(), reader(column, pa.string()), _refusing_convert(type_, kind, column))
         case _:
             assert_never(type_)
 
@@ -123,15 +123,15 @@ def _value_text(value: Any, scale: int | None) -> str:
     return str(value if number is None else number)
 
 
-def _refused(type_: Type, kind: pa.DataType, column: str, why: str = "") -> Convert:
+def _refusing_convert(type_: Type, kind: pa.DataType, column: str, why: str = "") -> Convert:
     """No value becomes one of the column's but NULL."""
     return checked_cast(lambda raw: (pa.nulls(len(raw), kind), ~nulls_of(raw)), type_, kind, column, why)
 
 
-def _explained(read: Reader, type_: Type, kind: pa.DataType) -> Reader:
+def _explaining_reader(read: Reader, type_: Type, kind: pa.DataType) -> Reader:
     """A value that is none of the schema's own type."""
 
-    def explained(node: Node) -> Any:
+    def read_or_explain(node: Node) -> Any:
         try:
             return read(node)
         except Malformed as refusal:
@@ -139,13 +139,13 @@ def _explained(read: Reader, type_: Type, kind: pa.DataType) -> Reader:
                 f"{refusal}; the schema's type is {type_text(type_)}, the column's {sql_type(kind)}"
             ) from None
 
-    return explained
+    return read_or_explain
 
 
 def leaf_convert(type_: Plain, leaf: Leaf | None, kind: pa.DataType, column: str, patterns: Patterns) -> Convert | None:
     """From the leaf's own values. None if they are the column's already. `patterns`: of dates and timestamps that are plain text."""
     if leaf is None:
-        return _refused(type_, kind, column, ", because the schema gives it no scale")
+        return _refusing_convert(type_, kind, column, ", because the schema gives it no scale")
     if leaf.raw == kind and leaf.sense not in (Sense.DECIMAL, Sense.ZONED, Sense.ISO_DATE):
         return None
     pattern = pattern_of(kind, patterns) if leaf.sense is Sense.STRING else None
@@ -155,7 +155,7 @@ def leaf_convert(type_: Plain, leaf: Leaf | None, kind: pa.DataType, column: str
     found = cast_of(leaf, kind)
     if found is None:
         no_unit = pa.types.is_timestamp(kind) and leaf.sense in (Sense.INTEGER, Sense.REAL, Sense.DECIMAL)
-        return _refused(type_, kind, column, UNIT_UNKNOWN if no_unit else "")
+        return _refusing_convert(type_, kind, column, UNIT_UNKNOWN if no_unit else "")
     return checked_cast(found, type_, kind, column)
 
 
@@ -166,22 +166,24 @@ def _plain(type_: Plain, kind: pa.DataType, column: str, manner: Manner) -> Conv
     convert = leaf_convert(type_, leaf, kind, column, manner.patterns)
     raw = leaf.raw if leaf is not None else pa.binary()
     if raw != pa.binary():
-        return Conversion(raw, _explained(reader(column, raw), type_, kind), convert)
+        return Conversion(raw, _explaining_reader(reader(column, raw), type_, kind), convert)
     decode: Callable[[pa.Array], tuple[pa.Array, Bools]] = _bytes_of_base64
     read = reader(column, pa.string())
     if leaf is not None and leaf.sense is Sense.DECIMAL:
-        decode, read = partial(_unscaled, scale=leaf.scale), partial(_marked, column)
-    return Conversion(pa.string(), _explained(read, type_, kind), _decoded(decode, convert, type_, kind, column))
+        decode, read = partial(_unscaled_numbers, scale=leaf.scale), partial(_decimal_text, column)
+    return Conversion(
+        pa.string(), _explaining_reader(read, type_, kind), _decoding_convert(decode, convert, type_, kind, column)
+    )
 
 
 def _number(type_: Plain, scale: int, kind: pa.DataType, column: str) -> Conversion:
     raw = pa.decimal128(DECIMAL_DIGITS_MAX, scale)
     found = from_numbers(kind)
-    convert = _refused(type_, kind, column) if found is None else checked_cast(found, type_, kind, column)
+    convert = _refusing_convert(type_, kind, column) if found is None else checked_cast(found, type_, kind, column)
     return Conversion(raw, reader(column, raw), None if raw == kind else convert)
 
 
-def _decoded(
+def _decoding_convert(
     decode: Callable[[pa.Array], tuple[pa.Array, Bools]],
     convert: Convert | None,
     type_: Type,
@@ -203,7 +205,7 @@ def _bytes_of_base64(texts: pa.Array) -> tuple[pa.Array, Bools]:
     return cast_each(texts.to_pylist(), pa.binary(), javatext.binary_value)
 
 
-def _marked(column: str, node: Node) -> str | None:
+def _decimal_text(column: str, node: Node) -> str | None:
     """A decimal as the converter writes it: in base64 (`decimal.format` = BASE64), or as a number (NUMERIC)."""
     if isinstance(node, Number):
         return NUMBER_MARK + node.text
@@ -212,7 +214,7 @@ def _marked(column: str, node: Node) -> str | None:
     raise Malformed(f"column {column}: {render_node(node)[:VALUE_CHARS_SHOWN]} is not a decimal in base64")
 
 
-def _unscaled(texts: pa.Array, scale: int) -> tuple[pa.Array, Bools]:
+def _unscaled_numbers(texts: pa.Array, scale: int) -> tuple[pa.Array, Bools]:
     """The bytes of the unscaled numbers."""
     values, doubtful = vector.base64s(texts)
     if not doubtful.any():
@@ -249,7 +251,7 @@ _PARTS = pa.struct([pa.field("scale", pa.int32()), pa.field("value", pa.string()
 def _variable_decimal(type_: Struct, kind: pa.DataType, column: str) -> Conversion:
     """Scale and unscaled number in base64 of each value."""
     convert = variable_convert(type_, kind, column, javatext.binary_value)
-    return Conversion(_PARTS, _explained(reader(column, _PARTS), type_, kind), convert)
+    return Conversion(_PARTS, _explaining_reader(reader(column, _PARTS), type_, kind), convert)
 
 
 def variable_convert(
@@ -258,7 +260,7 @@ def variable_convert(
     """From structs of scale and value."""
     found = decimals_to(kind)
     if found is None:
-        return _refused(type_, kind, column)
+        return _refusing_convert(type_, kind, column)
     one = found
 
     def read(parts: dict[str, Any]) -> Any:
@@ -379,7 +381,9 @@ def _text_of(type_: Struct | Array | Map, column: str, manner: Manner) -> Conver
 
     def convert(raw: pa.Array, rows: Int64s, faults: Faults) -> pa.Array:
         values = raw if as_texts is None else as_texts(raw, rows, faults)
-        return pa.array([None if value is None else _joined(type_, value) for value in values.to_pylist()], pa.string())
+        return pa.array(
+            [None if value is None else _joined_text(type_, value) for value in values.to_pylist()], pa.string()
+        )
 
     return Conversion(inner.raw, inner.read, convert)
 
@@ -401,15 +405,15 @@ def _all_texts(type_: Type) -> pa.DataType:
             assert_never(type_)
 
 
-def _joined(type_: Type, value: Any) -> str:
+def _joined_text(type_: Type, value: Any) -> str:
     if value is None:
         return "null"
     match type_:
         case Struct() if isinstance(value, dict):
-            return "{" + ", ".join(_joined(type_.member(name), each) for name, each in value.items()) + "}"
+            return "{" + ", ".join(_joined_text(type_.member(name), each) for name, each in value.items()) + "}"
         case Array():
-            return "[" + ", ".join(_joined(type_.items, each) for each in value) + "]"
+            return "[" + ", ".join(_joined_text(type_.items, each) for each in value) + "]"
         case Map():
-            return "{" + ", ".join(f"{key} -> {_joined(type_.values, each)}" for key, each in value) + "}"
+            return "{" + ", ".join(f"{key} -> {_joined_text(type_.values, each)}" for key, each in value) + "}"
         case _:
             return str(value)

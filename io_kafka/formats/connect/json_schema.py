@@ -30,7 +30,7 @@ def _type(node: Any, root: Any, depth_left: int) -> Type:
         return UNKNOWN  # a type that contains itself is known so far, which no column is deep enough to notice
     node = _not_null(node)
     if isinstance(reference := node.get("$ref"), str):
-        return _type(_referenced(reference, root), root, depth_left - 1)
+        return _type(_follow(reference, root), root, depth_left - 1)
     kind, connect, title = node.get("type"), node.get("connect.type"), node.get("title")
     properties = node.get("properties")
     if connect == "map":
@@ -61,7 +61,7 @@ def _not_null(node: dict[str, Any]) -> dict[str, Any]:
     return node
 
 
-def _referenced(reference: str, root: Any) -> Any:
+def _follow(reference: str, root: Any) -> Any:
     """What a pointer within the same document names; None if it is none, or names another document."""
     head, *steps = reference.split("/")
     if head != "#":

@@ -183,7 +183,7 @@ def merge_parts(found: list[tuple[Int64s, Parsed]], schema: pa.Schema) -> Parsed
 def parse_typed(payloads: pa.Array, text: bytes, wanted: Wanted) -> Parsed:
     """Payloads that all have the schema of this text."""
     try:
-        typed = _typed(text, wanted)
+        typed = _typed_schema(text, wanted)
     except Malformed as refusal:
         return refuse_all(len(payloads), wanted.schema, str(refusal))
     return read_typed(payloads, typed, wanted)
@@ -197,16 +197,16 @@ def refuse_all(count: int, schema: pa.Schema, reason: str) -> Parsed:
 def read_typed(payloads: pa.Array, typed: Typed, wanted: Wanted) -> Parsed:
     texts, patterns = _between(payloads, *typed.around), wanted.patterns
     if typed.numeric is None or not _has_numbers(texts, typed.numeric, patterns):
-        return _converted(payloads, parse(texts, typed.usual.raw, typed.usual.reader, patterns), typed.usual, wanted)
+        return _convert(payloads, parse(texts, typed.usual.raw, typed.usual.reader, patterns), typed.usual, wanted)
     read = read_usual(texts, typed.numeric.raw, patterns)
     assert read is not None, "the first message was read"
     rows, declined = read
     good, late = np.flatnonzero(~declined), np.flatnonzero(declined)
     taken = Parsed(rows.take(pa.array(good)), np.arange(len(good)), [])
-    found = [(good, _converted(payloads, taken, typed.numeric, wanted))]
+    found = [(good, _convert(payloads, taken, typed.numeric, wanted))]
     if len(late):
         others = parse(texts.take(pa.array(late)), typed.usual.raw, typed.usual.reader, patterns)
-        found.append((late, _converted(payloads.take(pa.array(late)), others, typed.usual, wanted)))
+        found.append((late, _convert(payloads.take(pa.array(late)), others, typed.usual, wanted)))
     return merge_parts(found, wanted.schema)
 
 
@@ -216,7 +216,7 @@ def _has_numbers(texts: pa.Array, numeric: Way, patterns: Patterns) -> bool:
     return first is not None and not first[1].any()
 
 
-def _converted(payloads: pa.Array, parsed: Parsed, way: Way, wanted: Wanted) -> Parsed:
+def _convert(payloads: pa.Array, parsed: Parsed, way: Way, wanted: Wanted) -> Parsed:
     schema, part = wanted.schema, wanted.part
     faults = {row: A_TOMBSTONE if payloads[row].as_py() == b"null" else reason for row, reason in parsed.faults}
     wrong: dict[int, str] = {}
@@ -254,7 +254,7 @@ def _read_schema(text: bytes) -> Type:
 
 
 @lru_cache(maxsize=1024)  # of a process: one for each schema in use and each use of it
-def _typed(text: bytes, wanted: Wanted) -> Typed:
+def _typed_schema(text: bytes, wanted: Wanted) -> Typed:
     """Raises Malformed."""
     return typed_of(_read_schema(text), wanted)
 

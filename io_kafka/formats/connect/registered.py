@@ -48,7 +48,7 @@ def _of_schema(texts: pa.Array, number: int, encoding: JsonWithRegistry, wanted:
     if number < 0:
         return refuse_all(len(texts), schema, _SHORT)
     try:
-        typed = _typed(encoding, number, wanted)
+        typed = _typed_schema(encoding, number, wanted)
     except UnknownSchema as fault:
         return refuse_all(len(texts), schema, str(fault))
     except Malformed as fault:
@@ -57,7 +57,7 @@ def _of_schema(texts: pa.Array, number: int, encoding: JsonWithRegistry, wanted:
 
 
 @lru_cache(maxsize=1024)  # of a process: one for each schema of a producer and each use of it
-def _typed(encoding: JsonWithRegistry, number: int, wanted: Wanted) -> Typed | None:
+def _typed_schema(encoding: JsonWithRegistry, number: int, wanted: Wanted) -> Typed | None:
     """None if the schema says nothing that JSON does not say itself. Raises Malformed and UnknownSchema."""
     found = registry_at(encoding.registry).schema(number)
     if found.kind != "JSON":

@@ -43,7 +43,7 @@ def _described_identity(encoding: DescribedProtobuf) -> dict[str, str]:
     return {**found, **_identity(encoding)}
 
 
-def _written(
+def _written_values(
     encoding: ProtobufIds, output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None
 ) -> pa.Array:
     return write.value_messages(columns, output.schema.names, encoding)
@@ -84,7 +84,7 @@ PROTOBUF = Format(
     writes=Writing(
         encoding=ProtobufIds,
         made=FromRegistry(kind="PROTOBUF", value=declare.value_schema, key=declare.key_schema, encoding=ProtobufIds),
-        values=_written,
+        values=_written_values,
         changes=_changes,
         keys=_written_keys,
         keys_as="protobuf",

@@ -124,8 +124,8 @@ def _put(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: str) 
         if pa.types.is_map(kind):
             return _map(field, kind, defaults, place)
         if not pa.types.is_list(kind):
-            raise BadSchema(f"column {place}: the field is repeated {_shown(field)}, which is read as ARRAY only")
-        return _repeated(field, kind, _values(field, kind.value_type, defaults, f"{place}[]"), place)
+            raise BadSchema(f"column {place}: the field is repeated {_type_text(field)}, which is read as ARRAY only")
+        return _repeated_put(field, kind, _values(field, kind.value_type, defaults, f"{place}[]"), place)
     values = _values(field, kind, defaults, place)
     has_default = field.has_default_value or (defaults and not field.has_presence)
     missing = _default(field, kind, place) if has_default else pa.scalar(None, kind)
@@ -199,7 +199,7 @@ def _values(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: st
     raise _not_read(field, kind, place)
 
 
-def _shown(field: FieldDescriptor) -> str:
+def _type_text(field: FieldDescriptor) -> str:
     if field.message_type is not None:
         return f"message {field.message_type.full_name}"
     if field.enum_type is not None:
@@ -209,7 +209,7 @@ def _shown(field: FieldDescriptor) -> str:
 
 
 def _not_read(field: FieldDescriptor, kind: pa.DataType, place: str) -> BadSchema:
-    return BadSchema(f"column {place}: the field's type is {_shown(field)}, which is not read as {sql_type(kind)}")
+    return BadSchema(f"column {place}: the field's type is {_type_text(field)}, which is not read as {sql_type(kind)}")
 
 
 def _inside(cursor: Cursor, spans: Spans, read: ReadMessages) -> list[pa.Array]:
@@ -249,7 +249,7 @@ def _bytes(field: FieldDescriptor, kind: pa.DataType, place: str) -> _Values:
 def _no_value(field: FieldDescriptor, kind: pa.DataType) -> str:
     if field.enum_type is not None and pa.types.is_string(kind):
         return f"a number for which {field.enum_type.full_name} has no name in this schema; declare INT to have the numbers"
-    return f"a value of {_shown(field)} that does not fit {sql_type(kind)}"
+    return f"a value of {_type_text(field)} that does not fit {sql_type(kind)}"
 
 
 def _numbers(field: FieldDescriptor, number: Number, kind: pa.DataType, place: str) -> _Values:
@@ -268,12 +268,12 @@ def _numbers(field: FieldDescriptor, number: Number, kind: pa.DataType, place: s
     return read
 
 
-def _repeated(field: FieldDescriptor, kind: pa.ListType, values: _Values, place: str) -> _Put:
+def _repeated_put(field: FieldDescriptor, kind: pa.ListType, values: _Values, place: str) -> _Put:
     number = None if field.message_type is not None else NUMBERS.get(field.type)
 
     def put(cursor: Cursor, spans: Spans, count: int) -> pa.Array:
         if number is not None and (spans.wires == DELIMITED).any():
-            spans = _unpacked(cursor, spans, number)
+            spans = _unpack(cursor, spans, number)
         order = np.argsort(spans.rows, kind="stable")
         items = values(cursor, spans.take(order))
         offsets = np.zeros(count + 1, np.int32)
@@ -286,9 +286,9 @@ def _repeated(field: FieldDescriptor, kind: pa.ListType, values: _Values, place:
 def _map(field: FieldDescriptor, kind: pa.MapType, defaults: bool, place: str) -> _Put:
     of_entry = field.message_type
     if of_entry is None or not of_entry.GetOptions().map_entry:
-        raise BadSchema(f"column {place}: the field is repeated {_shown(field)}, which is read as ARRAY only")
+        raise BadSchema(f"column {place}: the field is repeated {_type_text(field)}, which is read as ARRAY only")
     entry = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
-    lists = _repeated(field, pa.list_(entry), _values(field, entry, defaults, f"{place}[]"), place)
+    lists = _repeated_put(field, pa.list_(entry), _values(field, entry, defaults, f"{place}[]"), place)
 
     def put(cursor: Cursor, spans: Spans, count: int) -> pa.Array:
         found = lists(cursor, spans, count)
@@ -302,7 +302,7 @@ def _map(field: FieldDescriptor, kind: pa.MapType, defaults: bool, place: str) -
     return put
 
 
-def _unpacked(cursor: Cursor, spans: Spans, number: Number) -> Spans:
+def _unpack(cursor: Cursor, spans: Spans, number: Number) -> Spans:
     """Each value of the packed fields as a span of its own. In each round, every field that has values left gives one."""
     packed = spans.wires == DELIMITED
     inner = cursor.narrow(spans.begins, spans.ends)

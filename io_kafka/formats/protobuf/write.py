@@ -59,7 +59,7 @@ def _field(number: int, column: pa.Array, place: str) -> pa.Array:
     """The bytes of a field in each message, none for a NULL."""
     kind = column.type
     if pa.types.is_map(kind):
-        return _repeated(number, as_lists(column), lambda entries: _entries(entries, place))
+        return _repeated_fields(number, as_lists(column), lambda entries: _entries(entries, place))
     if pa.types.is_list(kind):
         return _list(number, column, place)
     whole = pc.binary_join_element_wise(_tag(number, _wire(kind)), fill(_data(column, place), b""), EMPTY)
@@ -84,19 +84,19 @@ def _data(column: pa.Array, place: str) -> pa.Array:
     kind = column.type
     if pa.types.is_struct(kind):
         names = [kind.field(child).name for child in range(kind.num_fields)]
-        return _sized(join_parts(_fields(column.flatten(), names, f"{place}." if place else ""), len(column)))
+        return _with_lengths(join_parts(_fields(column.flatten(), names, f"{place}." if place else ""), len(column)))
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return _sized(column.cast(pa.binary()))
+        return _with_lengths(column.cast(pa.binary()))
     if pa.types.is_boolean(kind):
         return booleans(column)
     if pa.types.is_floating(kind):
         return floats(column)
     if pa.types.is_decimal(kind):
-        return _sized(_decimals(column))
+        return _with_lengths(_decimals(column))
     if pa.types.is_date(kind):
-        return _sized(_dates(column, place))
+        return _with_lengths(_dates(column, place))
     if pa.types.is_timestamp(kind):
-        return _sized(_moments(column, place))
+        return _with_lengths(_moments(column, place))
     return varints(_numbers(column).view(np.uint64))
 
 
@@ -104,7 +104,7 @@ def _numbers(column: pa.Array) -> Int64s:
     return fill(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def _sized(values: pa.Array) -> pa.Array:
+def _with_lengths(values: pa.Array) -> pa.Array:
     values = fill(values, b"")
     return pc.binary_join_element_wise(varints(lengths_of(values).view(np.uint64)), values, EMPTY)
 
@@ -118,7 +118,7 @@ def _plain(number: int, values: Int64s) -> pa.Array:
 def _decimals(column: pa.Array) -> pa.Array:
     """confluent.type.Decimal: the unscaled number, the precision and the scale."""
     every = np.ones(len(column), np.int64)
-    number = pc.binary_join_element_wise(_tag(1, DELIMITED), _sized(decimals(column)), EMPTY)
+    number = pc.binary_join_element_wise(_tag(1, DELIMITED), _with_lengths(decimals(column)), EMPTY)
     return join_parts(
         [number, _plain(2, every * column.type.precision), _plain(3, every * column.type.scale)], len(column)
     )
@@ -156,13 +156,13 @@ def _list(number: int, column: pa.Array, place: str) -> pa.Array:
     items = column.flatten()
     _check_no_null(items, f"column {place} has an array with a NULL in it", "filter or array_compact")
     if _wire(column.type.value_type) == DELIMITED:
-        return _repeated(number, column, lambda items: _data(items, f"{place}[]"))
+        return _repeated_fields(number, column, lambda items: _data(items, f"{place}[]"))
     packed = by_row(column, _data(items, f"{place}[]"))
-    whole = pc.binary_join_element_wise(_tag(number, DELIMITED), _sized(packed), EMPTY)
+    whole = pc.binary_join_element_wise(_tag(number, DELIMITED), _with_lengths(packed), EMPTY)
     return pc.if_else(pa.array(lengths_of(packed) == 0), EMPTY, whole)
 
 
-def _repeated(number: int, column: pa.Array, of_items: Callable[[pa.Array], pa.Array]) -> pa.Array:
+def _repeated_fields(number: int, column: pa.Array, of_items: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """A field for each item. `of_items` gives the items' bytes behind their lengths."""
     items = of_items(column.flatten())
     return by_row(column, pc.binary_join_element_wise(_tag(number, DELIMITED), items, EMPTY))
@@ -171,7 +171,7 @@ def _repeated(number: int, column: pa.Array, of_items: Callable[[pa.Array], pa.A
 def _entries(entries: pa.Array, place: str) -> pa.Array:
     keys, values = entries.flatten()
     _check_no_null(values, f"column {place} has a map with a NULL in it", "map_filter")
-    return _sized(join_parts([_field(1, keys, place), _field(2, values, place)], len(entries)))
+    return _with_lengths(join_parts([_field(1, keys, place), _field(2, values, place)], len(entries)))
 
 
 def _check_no_null(items: pa.Array, what: str, remedy: str) -> None:

@@ -212,7 +212,7 @@ def test_a_listener_without_free_descriptors_goes_on_later(monkeypatch: pytest.M
 
             real = far._listener
             full.setattr(far, "_listener", Full())
-            assert far._accepted() == []
+            assert far._accept() == []
             far._listener = real
         assert isinstance(poll_until(far, bool)[0], Accepted)
 

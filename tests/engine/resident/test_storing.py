@@ -41,7 +41,7 @@ def checkpoint(
     database.freeze(version)
     given.spool_frozen(database)
     database.fold()
-    waiting = len(spool.spooled(given.folder.spool_of_worker(0), ME))
+    waiting = len(spool.spooled_deltas(given.folder.spool_of_worker(0), ME))
     return given.store(Store(version=version, former=former, prefix=f"packs/{number}")).chain, waiting
 
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from engine.model.python_call import PythonCall
 from engine.model.rows import PythonMap
-from engine.operators.python_map import _mapped
+from engine.operators.python_map import _map
 from engine.python.calls import results
 from engine.python.errors import FunctionError
 from engine.rows import zset
@@ -139,7 +139,7 @@ def ours(spark: SparkSession, rows: pa.Table, ddl: str, columns: list[Column]) -
     changes: list[pa.Table] = [zset.build(rows.columns, np.ones(rows.num_rows, np.int64))]
     for node in circuit.nodes[1:]:
         if isinstance(node, PythonMap):
-            changes.append(_mapped(node, changes[node.inputs[0]]))
+            changes.append(_map(node, changes[node.inputs[0]]))
             continue
         width = len(node.types)
         below = changes[node.inputs[0]]

@@ -14,7 +14,7 @@ from storage import errors, records
 from storage.database import Database
 from storage.keys import STEP_KEY
 from storage.remote import pack, spool
-from storage.remote.spool import SpooledDelta, path_between, spool_frozen, spooled
+from storage.remote.spool import SpooledDelta, path_between, spool_frozen, spooled_deltas
 from storage.remote.unpacking import PackReader, pieces_of
 from tests.storage.helpers import ME, commit, fresh, key, step
 from tests.storage.remote.stores import checkpoint, spool_of
@@ -46,14 +46,14 @@ CHANGES = {
 def test_a_frozen_layer_becomes_a_delta(tmp_path: Path) -> None:
     database = frozen(tmp_path / "database")
     folder = spool_of(database)
-    assert spooled(folder, ME) == () and spool.spool_bytes(folder) == 0
+    assert spooled_deltas(folder, ME) == () and spool.spool_bytes(folder) == 0
     delta = spool_frozen(database, folder)
     assert delta is not None and (delta.since.version, delta.to) == (1, V2)
     assert content(delta) == CHANGES
-    assert spooled(folder, ME) == (delta,)
+    assert spooled_deltas(folder, ME) == (delta,)
     assert delta.bytes == delta.file.stat().st_size == spool.spool_bytes(folder)
     assert delta.raw_bytes > 5000 > delta.bytes
-    assert spooled(folder, replace(ME, database="another")) == ()
+    assert spooled_deltas(folder, replace(ME, database="another")) == ()
 
 
 def test_nothing_frozen_is_nothing_spooled(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_half_a_delta_is_written_again(tmp_path: Path, kept_bytes: int) -> None:
     delta = spool_frozen(database, spool_of(database))
     assert delta is not None
     delta.file.write_bytes(delta.file.read_bytes()[:kept_bytes])
-    assert spooled(spool_of(database), ME) == ()
+    assert spooled_deltas(spool_of(database), ME) == ()
     assert spool_frozen(database, spool_of(database)) == delta
     assert content(delta) == CHANGES
 
@@ -87,7 +87,7 @@ def test_a_delta_that_was_broken_off_is_written_again(tmp_path: Path) -> None:
     database = frozen(tmp_path / "database")
     with arm(Order("spool.half", "raise")), pytest.raises(Crash):
         spool_frozen(database, spool_of(database))
-    assert spooled(spool_of(database), ME) == ()
+    assert spooled_deltas(spool_of(database), ME) == ()
     assert spool.spool_bytes(spool_of(database)) > 0
     delta = spool_frozen(database, spool_of(database))
     assert delta is not None and content(delta) == CHANGES
@@ -127,7 +127,7 @@ def test_a_worker_whose_draft_was_removed_is_told_so(tmp_path: Path, monkeypatch
     monkeypatch.setattr(spool, "reached", newer)
     with pytest.raises(errors.NotOpen, match="taken over the spool"):
         spool_frozen(database, folder)
-    (delta,) = spooled(folder, ME)
+    (delta,) = spooled_deltas(folder, ME)
     assert content(delta) == {key("other"): b"1", STEP_KEY: (2).to_bytes(8)}
 
 
@@ -150,9 +150,11 @@ def test_deltas_of_stored_versions_are_discarded(tmp_path: Path) -> None:
         step(database, {"a": bytes([number])})
         made.append(checkpoint(database, number, number))
     folder = spool_of(database)
-    assert [(delta.since, delta.to) for delta in spooled(folder, ME)] == list(zip([EMPTY, *made], made, strict=False))
+    assert [(delta.since, delta.to) for delta in spooled_deltas(folder, ME)] == list(
+        zip([EMPTY, *made], made, strict=False)
+    )
     spool.discard(folder, made[1])
-    assert [delta.to for delta in spooled(folder, ME)] == made[2:]
+    assert [delta.to for delta in spooled_deltas(folder, ME)] == made[2:]
     spool.clear(folder)
     assert spool.spool_bytes(folder) == 0
 

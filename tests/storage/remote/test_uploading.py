@@ -57,7 +57,7 @@ def test_several_missing_deltas_are_uploaded_as_they_are(tmp_path: Path) -> None
         made.append(checkpoint(database, number, number))
     chain = stored(store, database, made[-1], first)
     assert [pack.to for pack in chain.deltas] == made
-    assert spool.spooled(spool_of(database), ME) == ()
+    assert spool.spooled_deltas(spool_of(database), ME) == ()
 
 
 def test_the_version_before_the_last_can_be_stored(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_gap_in_the_spool_makes_a_base(tmp_path: Path, damage: str) -> None:
     for number in (2, 3):
         step(database, {"001": bytes([number])})
         v3 = checkpoint(database, number, number)
-    one, other = spool.spooled(spool_of(database), ME)
+    one, other = spool.spooled_deltas(spool_of(database), ME)
     whole = one.file.read_bytes()
     if damage == "lost":
         one.file.unlink()
@@ -99,7 +99,7 @@ def test_a_gap_in_the_spool_makes_a_base(tmp_path: Path, damage: str) -> None:
     else:
         middle = len(whole) - 60  # in the only block, and both ends of the file are whole
         one.file.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
-        assert len(spool.spooled(spool_of(database), ME)) == 2
+        assert len(spool.spooled_deltas(spool_of(database), ME)) == 2
     chain = stored(store, database, v3, first)
     assert kinds(chain) == ["base"] and chain.version == v3
 
@@ -177,7 +177,7 @@ def test_uploads_are_at_most_twice_what_was_frozen(tmp_path: Path, monkeypatch: 
         size = r.choice([100, 1000, 5000])
         step(database, {name: r.randbytes(size) for name in names}, deletes=tuple(r.sample(sorted(LARGE), 2)))
         version = checkpoint(database, number, number)
-        frozen += spool.spooled(spool_of(database), ME)[-1].raw_bytes
+        frozen += spool.spooled_deltas(spool_of(database), ME)[-1].raw_bytes
         if r.random() < 0.6 or number == 29:
             before, chain = chain, stored(store, database, version, chain)
             uploaded += sum(pack.raw_bytes for pack in chain.packs if pack not in before.packs)
