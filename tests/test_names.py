@@ -19,9 +19,10 @@ _PARTICIPLE = re.compile(
 
 EVENTS = {
     "coordinator": {
-        "_settled", "adopted", "asked", "bounded", "buried", "cleared", "collected", "completed", "copied", "described", "failed", "folded", "given",
-        "intended", "looked", "measured", "moved", "paced", "paused", "prepared", "recorded", "recovered", "recruited", "refused", "requested",
-        "rested", "settled", "staffed", "stepped", "stored", "turned", "unbounded", "uploaded", "weighed",
+        "_settled", "adopted", "asked", "bounded", "buried", "cleared", "collected", "completed", "copied", "described", "failed",
+        "folded", "given", "intended", "looked", "measured", "moved", "paced", "paused", "prepared", "recorded", "recovered",
+        "recruited", "refused", "requested", "rested", "settled", "staffed", "stepped", "stored", "turned", "unbounded",
+        "uploaded", "weighed",
     },
     "faults": {"reached"},
     "io_kafka": {"answered", "_answered"},

@@ -31,6 +31,9 @@ TIMESTAMP = pa.timestamp("us", "UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
 DURATION = pa.duration("us")
 
+EMPTY_STRUCT = "struct<>"
+"""DuckDB has no type without fields, so it is refused wherever it comes from."""
+
 _ATOMIC: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "byte": pa.int8(),
@@ -53,9 +56,11 @@ _DAY_TIME = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|seco
 
 
 def arrow_type(spark: str | dict[str, Any]) -> pa.DataType:
-    """The Arrow form of a type in the notation of Spark's `DataType.json`: a name, or an object for a nested type."""
+    """The Arrow form of a type in the notation of Spark's `DataType.json`: a name, or an object for a nested type. Raises UnsupportedType."""
     if isinstance(spark, dict):
         return _nested_type(spark)
+    if not isinstance(spark, str):
+        raise UnsupportedType(EMPTY_STRUCT)  # trees have an empty list in place of its fields
     if (atomic := _ATOMIC.get(spark)) is not None:
         return atomic
     if decimal := _DECIMAL.fullmatch(spark):
@@ -74,6 +79,8 @@ def _nested_type(spark: dict[str, Any]) -> pa.DataType:
     match spark["type"]:
         case "array":
             return pa.list_(pa.field("element", arrow_type(spark["elementType"])))
+        case "struct" if not spark["fields"]:
+            raise UnsupportedType(EMPTY_STRUCT)
         case "struct":
             return pa.struct([pa.field(field["name"], arrow_type(field["type"])) for field in spark["fields"]])
         case "map":

@@ -30,6 +30,8 @@ ZERO = failure("INVALID_INDEX_OF_ZERO", "The index 0 is invalid: the first eleme
 def _struct(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     names = [literal_value(node, name, "a field's name") for name in arguments[::2]]
     values = arguments[1::2]
+    if not names:
+        raise unsupported_expression(node, "a struct without fields", "leave it out, or give it a field")
     if len({name.lower() for name in names}) < len(names):
         raise unsupported_expression(node, f"two fields of one name in {names}", "give each field a name of its own")
     type_ = pa.struct([pa.field(name, value.type) for name, value in zip(names, values, strict=True)])
