@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from storage import durable, environments
 from storage.committed import COMMITTED
 from storage.environments import DATA_FILE, Gone
 from storage.errors import DatabaseExists, NotOpen
+
+REMOVED_SUFFIX = ".old"
+"""The suffix of a folder that is being removed. What a process that was killed has left of one is deleted later (host_folder.py)."""
 
 
 @contextmanager
@@ -55,9 +58,14 @@ def _rename(draft: Path, path: Path) -> None:
 
 
 def _remove_drafts(path: Path, epoch: int) -> None:
-    """Those of this epoch and of earlier ones, whose makers were killed, or may not go on."""
+    """Those of this epoch and of earlier ones, whose makers were killed, or may not go on. Each gets another name first: a maker that does go on
+    would otherwise put what is left of its draft at the place."""
     form = re.compile(rf"\.{re.escape(path.name)}\.new-e(\d+)", re.ASCII)
     for folder in path.parent.iterdir():
         named = form.fullmatch(folder.name)
         if named is not None and int(named[1]) <= epoch:
-            shutil.rmtree(folder, ignore_errors=True)
+            removed = folder.with_name(folder.name + REMOVED_SUFFIX)
+            shutil.rmtree(removed, ignore_errors=True)
+            with suppress(FileNotFoundError):  # its maker has put it at the place, or another process was faster
+                folder.rename(removed)
+            shutil.rmtree(removed, ignore_errors=True)

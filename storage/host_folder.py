@@ -32,6 +32,7 @@ from pathlib import Path
 from faults.points import reached
 from storage import database, durable
 from storage.database import Database
+from storage.drafts import REMOVED_SUFFIX
 from storage.errors import NoDatabase, OtherFormat, StorageError
 from storage.identity import FIRST_BIRTH, FoundDatabase, Identity
 
@@ -43,9 +44,6 @@ HOST_FILE = "host.json"
 WORKERS_FOLDER = "workers"
 
 _FOLDER = re.compile(r"(?P<worker>\d+)(-b(?P<birth>.+))?", re.ASCII)
-
-REMOVED_SUFFIX = ".old"
-"""The suffix of a folder that is being removed."""
 
 SPOOL_SUFFIX = ".spool"
 """The suffix of the folder of a worker's spool (storage/remote/spool.py)."""

@@ -447,6 +447,19 @@ STORAGE = (
         tells="There is no database in",
     ),
     Breakage(
+        "draft-removed-under-its-name",
+        "The draft of an older run is removed under its name, so that run may put what is left of it at the place of the database.",
+        "6 two versions",
+        (
+            Edit(
+                "storage/drafts.py",
+                "                folder.rename(removed)\n",
+                "                shutil.rmtree(folder, ignore_errors=True)\n",
+            ),
+        ),
+        ("tests/storage/test_drafts.py::test_a_maker_whose_draft_is_half_removed_puts_nothing_at_the_place",),
+    ),
+    Breakage(
         "draft-that-is-gone-is-a-missing-layer",
         "A run whose draft its successor has removed ends with a text about a folder.",
         "one writer",
