@@ -239,7 +239,24 @@ def _join_keys(
         keys = keys._replace(columns=fit_columns(keys.columns, source.key, source.limits, everywhere, faults))
     moved = moved_keys(source, columns, images.former)
     refuse_moved(source, moved, held, faults)
-    named = np.zeros(len(offsets), dtype=np.bool_)
+    columns, named = _complete_by_keys(source, keys, columns, faults)
+    columns = mark_missing(source, columns, held, keys, faults)
+    _refuse_missing(source, columns, images, ~keys.present & ~named, faults)
+    for position in images.events.all:  # whatever the key of such a message is
+        faults.pop(int(position), None)
+    good = pa.array(~np.isin(everywhere, [*faults, *images.events.ignored]))
+    deleted = pa.array(images.deleted, mask=np.isin(everywhere, images.events.truncates))
+    rows = _keyed_rows(source, columns, deleted, partitions, offsets)
+    return with_former_rows(source, rows, good, moved), faults
+
+
+def _complete_by_keys(
+    source: SourceFormat, keys: Keys, columns: list[pa.Array], faults: Faults
+) -> tuple[list[pa.Array], Bools]:
+    """(the columns, of which those of the key have the values of the messages' keys, whether a message has any value of the key). It adds a
+    fault for each message whose key and value contradict each other."""
+    made = list(columns)
+    named = np.zeros(len(keys.present), dtype=np.bool_)
     for name, of_key in zip(source.key, keys.columns, strict=True):
         index = source.schema.get_field_index(name)
         own = columns[index]
@@ -249,28 +266,30 @@ def _join_keys(
         for position in np.flatnonzero(differ):
             shown = f"{of_key[int(position)]} in the message's key, {own[int(position)]} in its value"
             faults.setdefault(int(position), f"column {name}: {shown}")
-        columns[index] = pc.if_else(pa.array(keys.present), pc.coalesce(of_key, own), own)
-        named |= ~nulls_of(columns[index])
-    columns = mark_missing(source, columns, held, keys, faults)
-    for position in np.flatnonzero(images.deleted & ~keys.present & ~named):
+        made[index] = pc.if_else(pa.array(keys.present), pc.coalesce(of_key, own), own)
+        named |= ~nulls_of(made[index])
+    return made, named
+
+
+def _refuse_missing(
+    source: SourceFormat, columns: list[pa.Array], images: Images, nameless: Bools, faults: Faults
+) -> None:
+    """Adds a fault for each message that lacks a value that its row needs. `nameless`: the messages without any value of the key."""
+    everywhere = np.arange(len(nameless))
+    for position in np.flatnonzero(images.deleted & nameless):
         faults.setdefault(int(position), "a deletion that names no key")
     _not_null(source.schema, columns, ~images.deleted, everywhere, faults)
-    _not_null(
-        _key_schema(source),
-        [columns[source.schema.get_field_index(n)] for n in source.key],
-        images.deleted,
-        everywhere,
-        faults,
-    )
+    of_key = [columns[source.schema.get_field_index(name)] for name in source.key]
+    _not_null(_key_schema(source), of_key, images.deleted, everywhere, faults)
     if source.key_format != "none":
-        for position in np.flatnonzero(~images.deleted & ~keys.present & ~named):
+        for position in np.flatnonzero(~images.deleted & nameless):
             faults.setdefault(int(position), NO_KEY)
-    for position in images.events.all:  # whatever the key of such a message is
-        faults.pop(int(position), None)
-    good = pa.array(~np.isin(everywhere, [*faults, *images.events.ignored]))
-    deleted = pa.array(images.deleted, mask=np.isin(everywhere, images.events.truncates))
+
+
+def _keyed_rows(
+    source: SourceFormat, columns: list[pa.Array], deleted: pa.Array, partitions: pa.Array, offsets: pa.Array
+) -> pa.Table:
     types = [("deleted", pa.bool_()), ("partition", pa.int32()), ("offset", pa.int64())]
     fields = [pa.field(f"c{i}", field.type) for i, field in enumerate(source.schema)]
     fields += [pa.field(name, kind) for name, kind in types]
-    rows = pa.Table.from_arrays([*columns, deleted, partitions, offsets], schema=pa.schema(fields))
-    return with_former_rows(source, rows, good, moved), faults
+    return pa.Table.from_arrays([*columns, deleted, partitions, offsets], schema=pa.schema(fields))

@@ -51,7 +51,7 @@ def line(tmp_path: Path) -> CommandLine:
 
 
 @pytest.fixture
-def plan_change(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def planned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """What the command finds in the files, which Spark would plan."""
 
     def have(found: Planned, key: str | None = None, number: int = 4) -> None:
@@ -223,7 +223,7 @@ def test_for_programs_an_end_is_one_object(line: CommandLine, planned: Callable[
 
 
 def test_a_change_that_costs_nothing_is_applied_unasked(line: CommandLine, planned: Callable[..., None]) -> None:
-    plan_change(NOTHING)
+    planned(NOTHING)
     with playing(line, leading({**SETTLED, "transition_last": over(messages=0)})) as loop:
         ended = line.here("apply")
         assert ended.code == 0 and "Nothing would be filled, written or lost." in ended.out
@@ -231,7 +231,7 @@ def test_a_change_that_costs_nothing_is_applied_unasked(line: CommandLine, plann
 
 
 def test_a_plan_that_is_refused_is_shown_and_nothing_is_asked(line: CommandLine, planned: Callable[..., None]) -> None:
-    plan_change(REFUSED)
+    planned(REFUSED)
     with playing(line) as loop:
         told = line.here("apply", "--yes")
         assert told.code == ExitCode.PROJECT and "nothing was asked of the service" in told.err
@@ -259,7 +259,7 @@ def test_nothing_begins_before_the_user_agrees(
 
 
 def test_without_a_service_apply_says_what_to_do(line: CommandLine, planned: Callable[..., None]) -> None:
-    plan_change(a_plan(), key="must not be planned", number=-1)
+    planned(a_plan(), key="must not be planned", number=-1)
     told = line.here("apply", "--yes")
     assert told.code == 8 and "needs a running service" in told.err and "stepwell run" in told.err
     told = line.here("apply", "--yes", "--json")
@@ -287,7 +287,7 @@ def test_a_second_transition_is_refused_before_anything_is_planned(
 
 
 def test_a_plan_for_another_revision_is_not_applied(line: CommandLine, planned: Callable[..., None]) -> None:
-    plan_change(a_plan(), number=3)
+    planned(a_plan(), number=3)
     with playing(line) as loop:
         told = line.here("apply", "--yes")
         assert told.code == 6 and "revision 4 is in force now, and the plan was made for revision 3" in told.err

@@ -13,7 +13,7 @@ from coordinator.automatic.load import LoadSample, StepClass
 from coordinator.automatic.machine import AutoMachine
 from coordinator.automatic.recorded import LOAD_FILE, LoadFile
 from coordinator.automatic.requests import AutoRequest
-from coordinator.automatic.view import shown
+from coordinator.automatic.view import automatic_status
 from coordinator.rescale.requests import RescaleRefused
 from coordinator.status import StatusBoard
 from io_kafka.step_log.layout_records import AutoBounds
@@ -38,7 +38,7 @@ def told(limits: Limits | None = None, workers: int = 3) -> dict[str, Any] | Non
     """As a status has it after a sample of a load that three workers manage."""
     machine = AutoMachine(10_000, limits)
     machine.take(LoadSample(10.0, 1.0, 100, 100, 0, workers, {7: StepClass(1, 100, 10.0)}), Surroundings())
-    return shown(machine, 0)
+    return automatic_status(machine, 0)
 
 
 def accepting(loop: Loop, asked: Any) -> None:

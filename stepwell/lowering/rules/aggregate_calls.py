@@ -24,6 +24,7 @@ _ELSE = "Use one of the aggregate functions that docs/sql.md lists, or compute i
 # The SQL names that are not the name of the class with underscores.
 _SQL_NAMES = {
     "CountMinSketchAgg": "count_min_sketch",
+    "ListAgg": "listagg",
 }
 
 

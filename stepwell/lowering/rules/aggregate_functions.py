@@ -126,7 +126,8 @@ def _linear(function: AggregateFunction) -> Reader:
             is_interval = is_months(type_ := written.type_of(written.children[0])) or pa.types.is_duration(type_)
             raise UnsupportedPlan(
                 written.function.kind,
-                f"{function} in {mode} mode (try_{function}, or ANSI mode switched off) is not supported",
+                (f"try_{function}" if mode == "TRY" else f"{function} with ANSI mode switched off")
+                + " is not supported",
                 f"Use {function}" + ("" if is_interval else " over a wider type, such as DECIMAL(38, 0)"),
             )
         return Call(function, written.children[0], written.distinct, written.filter)
