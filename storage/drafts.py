@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from storage import durable, environments
@@ -64,8 +64,18 @@ def _remove_drafts(path: Path, epoch: int) -> None:
     for folder in path.parent.iterdir():
         named = form.fullmatch(folder.name)
         if named is not None and int(named[1]) <= epoch:
-            removed = folder.with_name(folder.name + REMOVED_SUFFIX)
-            shutil.rmtree(removed, ignore_errors=True)
-            with suppress(FileNotFoundError):  # its maker has put it at the place, or another process was faster
-                folder.rename(removed)
-            shutil.rmtree(removed, ignore_errors=True)
+            removed = set_aside(folder)
+            if removed is not None:
+                shutil.rmtree(removed, ignore_errors=True)
+
+
+def set_aside(folder: Path) -> Path | None:
+    """Gives a folder that is to be removed another name, so that nobody uses a part of it, and returns that. None if another process was
+    faster."""
+    removed = folder.with_name(f".{folder.name.removeprefix('.')}{REMOVED_SUFFIX}")
+    shutil.rmtree(removed, ignore_errors=True)
+    try:
+        folder.rename(removed)
+    except FileNotFoundError:
+        return None
+    return removed

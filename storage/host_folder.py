@@ -32,7 +32,7 @@ from pathlib import Path
 from faults.points import reached
 from storage import database, durable
 from storage.database import Database
-from storage.drafts import REMOVED_SUFFIX
+from storage.drafts import REMOVED_SUFFIX, set_aside
 from storage.errors import NoDatabase, OtherFormat, StorageError
 from storage.identity import FIRST_BIRTH, FoundDatabase, Identity
 
@@ -169,12 +169,9 @@ class HostFolder:
         found = _look_at(folder)
         if found is None or found.identity != expected:
             return False
-        removed = folder.with_name(f".{folder.name}{REMOVED_SUFFIX}")
-        shutil.rmtree(removed, ignore_errors=True)
-        try:
-            folder.rename(removed)
-        except FileNotFoundError:
-            return False  # a process of another run was faster
+        removed = set_aside(folder)
+        if removed is None:
+            return False
         reached("bury.renamed", worker)
         shutil.rmtree(removed, ignore_errors=True)
         shutil.rmtree(self.spool_of_worker(worker, birth), ignore_errors=True)

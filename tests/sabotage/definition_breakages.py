@@ -31,8 +31,8 @@ DEFINED = (
         (
             Edit(
                 "stepwell/lowering/expressions/conditional.py",
-                "renamed_fields(argument, type_) or argument for",
-                "argument for",
+                "renamed_fields(branch, type_) or branch for",
+                "branch for",
             ),
         ),
         (
@@ -46,8 +46,8 @@ DEFINED = (
         (
             Edit(
                 "stepwell/lowering/expressions/fragment.py",
-                "for a, b in zip(from_, to, strict=True)\n    )",
-                "for a, b in zip(reversed([*from_]), to, strict=True)\n    )",
+                "for former, field in zip(own, target, strict=True):",
+                "for former, field in zip(reversed([*own]), target, strict=True):",
             ),
         ),
         (STRUCTS,),

@@ -453,8 +453,8 @@ STORAGE = (
         (
             Edit(
                 "storage/drafts.py",
-                "                folder.rename(removed)\n",
-                "                shutil.rmtree(folder, ignore_errors=True)\n",
+                "            removed = set_aside(folder)\n",
+                "            removed = folder\n",
             ),
         ),
         ("tests/storage/test_drafts.py::test_a_maker_whose_draft_is_half_removed_puts_nothing_at_the_place",),

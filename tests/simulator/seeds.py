@@ -47,7 +47,8 @@ def run(
     weather: Mapping[str, Any] | None = None,
     tell: Callable[[Failure], None] = lambda failure: None,
 ) -> Findings:
-    """One after another, until so many have failed. `weather`: what of it no seed draws. `tell` is called with each failure at once."""
+    """Runs the worlds of these seeds one after another, until `failures_max` of them have failed. `weather`: the fields of the weather that no
+    seed draws. `tell` is called with each failure as soon as it is found."""
     findings = Findings()
     for seed in seeds:
         world = World(seed, replace(Weather.of(random.Random(seed)), **weather) if weather else None)

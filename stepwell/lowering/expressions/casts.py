@@ -5,12 +5,13 @@ or by Stepwell.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 
 from base.text.months import is_months
 from base.text.timestamps import SECOND_US
-from engine.expressions.types import duck_type, quote_name
+from engine.expressions.types import duck_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
 from stepwell.lowering.expressions import intervals
@@ -20,10 +21,10 @@ from stepwell.lowering.expressions.fragment import (
     Rule,
     call,
     cast,
+    convert_parts,
     derive,
     failure,
     floor_divide,
-    text,
     unsupported_expression,
 )
 
@@ -256,50 +257,14 @@ _RULES: dict[tuple[str, str], Callable[[Fragment, pa.DataType], Fragment]] = {
 }
 
 
-def _levels(type_: pa.DataType) -> int:
-    """How many lists and maps are in each other."""
-    if pa.types.is_list(type_):
-        return 1 + _levels(type_.value_type)
-    if pa.types.is_map(type_):
-        return 1 + _levels(type_.item_type)
-    return max((_levels(field.type) for field in type_), default=0) if pa.types.is_struct(type_) else 0
-
-
-def _struct_struct(node: TreeNode, operand: Fragment, target: pa.DataType) -> Fragment:
-    """By the places of the fields, whatever their names are."""
-    fields = [
-        convert(node, Fragment(f"struct_extract({operand.sql}, {text(own.name)})", own.type), field.type)
-        for own, field in zip(operand.type, target, strict=True)
-    ]
-    members = ", ".join(f"{quote_name(f.name)} := {value.sql}" for f, value in zip(target, fields, strict=True))
-    sql = f"CASE WHEN {operand.sql} IS NOT NULL THEN struct_pack({members}) END"
-    return derive(cast(sql, target), target, operand, *fields)
-
-
-def _map_map(node: TreeNode, operand: Fragment, target: pa.DataType) -> Fragment:
-    """Of maps whose keys have one type."""
-    name = f"y{_levels(target)}"
-    value = convert(node, Fragment(f"struct_extract({name}, 'value')", operand.type.item_type), target.item_type)
-    entry = f"struct_pack(k := struct_extract({name}, 'key'), v := {value.sql})"
-    sql = f"map_from_entries(list_transform(map_entries({operand.sql}), lambda {name}: {entry}))"
-    return derive(cast(sql, target), target, operand, value)
-
-
 def convert(node: TreeNode, operand: Fragment, target: pa.DataType) -> Fragment:
     if operand.type == target:
         return operand
     if pa.types.is_null(operand.type):
         return _plain(operand, target)
-    if pa.types.is_list(operand.type) and pa.types.is_list(target):
-        name = f"y{_levels(target)}"  # lists within have another name
-        element = convert(node, Fragment(name, operand.type.value_type), target.value_type)
-        sql = f"list_transform({operand.sql}, lambda {name}: {element.sql})"
-        return derive(cast(sql, target), target, operand, element)
-    both = operand.type, target
-    if all(map(pa.types.is_struct, both)) and operand.type.num_fields == target.num_fields > 0:
-        return _struct_struct(node, operand, target)
-    if all(map(pa.types.is_map, both)) and operand.type.key_type == target.key_type:
-        return _map_map(node, operand, target)
+    by_parts = convert_parts(operand, target, partial(convert, node))
+    if by_parts is not None:
+        return by_parts
     rule = _RULES.get((kind(operand.type), kind(target)))
     if rule is None:
         raise unsupported_expression(node, f"{operand.type} to {target}", _way_out(operand.type, target))

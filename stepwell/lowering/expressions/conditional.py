@@ -11,21 +11,16 @@ from stepwell.lowering.expressions.comparison import order_value
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derive, renamed_fields
 
 
-def _common(arguments: tuple[Fragment, ...]) -> pa.DataType:
-    """The type of all branches. Spark has cast them to one type, but some may be void."""
-    return next((a.type for a in arguments if not pa.types.is_null(a.type)), pa.null())
-
-
-def _of_common_type(arguments: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
-    """The branches with one type. Spark leaves names of fields that differ in case."""
-    type_ = _common(arguments)
-    return tuple(renamed_fields(argument, type_) or argument for argument in arguments)
+def _of_one_type(branches: tuple[Fragment, ...]) -> tuple[pa.DataType, tuple[Fragment, ...]]:
+    """(the type of all branches, the branches with it). Spark has cast them to one type, but some may be void, and names of fields may differ in
+    case."""
+    type_ = next((branch.type for branch in branches if not pa.types.is_null(branch.type)), pa.null())
+    return type_, tuple(renamed_fields(branch, type_) or branch for branch in branches)
 
 
 def _if(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     condition = arguments[0]
-    then, otherwise = _of_common_type(arguments[1:])
-    type_ = _common((then, otherwise))
+    type_, (then, otherwise) = _of_one_type(arguments[1:])
     sql = f"CASE WHEN {condition.sql} THEN {then.sql} ELSE {otherwise.sql} END"
     return derive(cast(sql, type_), type_, condition, then, otherwise)
 
@@ -33,16 +28,14 @@ def _if(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _case_when(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     pairs = len(arguments) // 2
     conditions = arguments[: 2 * pairs : 2]
-    values = _of_common_type((*arguments[1 : 2 * pairs : 2], *arguments[2 * pairs :]))
-    type_ = _common(values)
+    type_, values = _of_one_type((*arguments[1 : 2 * pairs : 2], *arguments[2 * pairs :]))
     whens = " ".join(f"WHEN {when.sql} THEN {then.sql}" for when, then in zip(conditions, values, strict=False))
     rest = f" ELSE {values[-1].sql}" if len(values) > pairs else ""
     return derive(cast(f"CASE {whens}{rest} END", type_), type_, *conditions, *values)
 
 
 def _coalesce(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    values = _of_common_type(arguments)
-    type_ = _common(values)
+    type_, values = _of_one_type(arguments)
     return derive(cast(f"COALESCE({', '.join(value.sql for value in values)})", type_), type_, *values)
 
 
@@ -99,8 +92,7 @@ def _extreme(function: str) -> Rule:
     better = ">" if function == "greatest" else "<"
 
     def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-        type_ = arguments[0].type
-        arguments = _of_common_type(arguments)
+        type_, arguments = _of_one_type(arguments)
         if not (pa.types.is_floating(type_) or pa.types.is_nested(type_)):
             return derive(cast(f"{function}({', '.join(a.sql for a in arguments)})", type_), type_, *arguments)
         # Each argument is written once: a chain of CASEs would write the first one 3^n times.

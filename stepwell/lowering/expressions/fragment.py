@@ -79,43 +79,49 @@ def cast(sql: str, type_: pa.DataType) -> str:
 def renamed_fields(fragment: Fragment, type_: pa.DataType) -> Fragment | None:
     """The fragment with `type_`, if that differs from its own in nothing but the names of fields of structs, at any depth; else None. Spark
     compares such values by the places of their fields. DuckDB goes by names, and a field that it does not find is null."""
-    if fragment.type == type_:
-        return fragment
-    if not _have_equal_structure(fragment.type, type_):
+    return fragment if fragment.type == type_ else convert_parts(fragment, type_, renamed_fields)
+
+
+def convert_parts(
+    operand: Fragment, target: pa.DataType, convert: Callable[[Fragment, pa.DataType], Fragment | None]
+) -> Fragment | None:
+    """A list, a map or a struct of the type `target`: `convert` gives each part its type there. Fields of structs go by their places, and keys
+    of maps stay. None if `convert` gives None for a part, or if the types have no such parts in common."""
+    own, sql = operand.type, operand.sql
+    name = f"y{_levels(target)}"  # lists and maps within have another name
+    if pa.types.is_list(own) and pa.types.is_list(target):
+        element = convert(Fragment(name, own.value_type), target.value_type)
+        if element is None:
+            return None
+        return derive(cast(f"list_transform({sql}, lambda {name}: {element.sql})", target), target, operand, element)
+    if pa.types.is_map(own) and pa.types.is_map(target) and own.key_type == target.key_type:
+        value = convert(Fragment(f"struct_extract({name}, 'value')", own.item_type), target.item_type)
+        if value is None:
+            return None
+        entry = f"struct_pack(k := struct_extract({name}, 'key'), v := {value.sql})"
+        entries = f"list_transform(map_entries({sql}), lambda {name}: {entry})"
+        return derive(cast(f"map_from_entries({entries})", target), target, operand, value)
+    if not (pa.types.is_struct(own) and pa.types.is_struct(target) and own.num_fields == target.num_fields):
         return None
-    return replace(
-        fragment, sql=cast(_with_names_of(fragment.sql, fragment.type, type_, 0), type_), type=type_, column=None
-    )
+    members: list[str] = []
+    fields: list[Fragment] = []
+    for former, field in zip(own, target, strict=True):
+        made = convert(Fragment(f"struct_extract({sql}, {text(former.name)})", former.type), field.type)
+        if made is None:
+            return None
+        members.append(f"{quote_name(field.name)} := {made.sql}")
+        fields.append(made)
+    packed = f"CASE WHEN {sql} IS NOT NULL THEN struct_pack({', '.join(members)}) END"
+    return derive(cast(packed, target), target, operand, *fields)
 
 
-def _have_equal_structure(one: pa.DataType, two: pa.DataType) -> bool:
-    if pa.types.is_struct(one) and pa.types.is_struct(two) and one.num_fields == two.num_fields:
-        return all(_have_equal_structure(a.type, b.type) for a, b in zip(one, two, strict=True))
-    if pa.types.is_list(one) and pa.types.is_list(two):
-        return _have_equal_structure(one.value_type, two.value_type)
-    if pa.types.is_map(one) and pa.types.is_map(two):
-        return _have_equal_structure(one.key_type, two.key_type) and _have_equal_structure(one.item_type, two.item_type)
-    return bool(one == two)
-
-
-def _with_names_of(sql: str, from_: pa.DataType, to: pa.DataType, depth: int) -> str:
-    """`depth`: of lists and maps around, whose elements have names of their own."""
-    if from_ == to:
-        return sql
-    element = f"r{depth}"
-    if pa.types.is_list(from_):
-        inner = _with_names_of(element, from_.value_type, to.value_type, depth + 1)
-        return f"list_transform({sql}, lambda {element}: {inner})"
-    if pa.types.is_map(from_):
-        key = _with_names_of(f"struct_extract({element}, 'key')", from_.key_type, to.key_type, depth + 1)
-        value = _with_names_of(f"struct_extract({element}, 'value')", from_.item_type, to.item_type, depth + 1)
-        entry = f"struct_pack(k := {key}, v := {value})"
-        return f"map_from_entries(list_transform(map_entries({sql}), lambda {element}: {entry}))"
-    members = ", ".join(
-        f"{quote_name(b.name)} := {_with_names_of(f'struct_extract({sql}, {text(a.name)})', a.type, b.type, depth)}"
-        for a, b in zip(from_, to, strict=True)
-    )
-    return f"CASE WHEN {sql} IS NOT NULL THEN struct_pack({members}) END"
+def _levels(type_: pa.DataType) -> int:
+    """How many lists and maps are in each other."""
+    if pa.types.is_list(type_):
+        return 1 + _levels(type_.value_type)
+    if pa.types.is_map(type_):
+        return 1 + _levels(type_.item_type)
+    return max((_levels(field.type) for field in type_), default=0) if pa.types.is_struct(type_) else 0
 
 
 def text(value: str) -> str:
