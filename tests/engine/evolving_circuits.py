@@ -154,10 +154,17 @@ class _Making:
             elif isinstance(node, Output):
                 self._output(node)
             else:
-                self.at[index] = self.add(replace(node, inputs=tuple(self.at[i] for i in node.inputs)))
+                self.at[index] = self.add(replace(node, inputs=tuple(self._read(i) for i in node.inputs)))
         for view, kind in self.project.readers:
             self._reader(view, kind)
         return Circuit(tuple(self.nodes))
+
+    def _read(self, index: int) -> int:
+        """What a node of `base` reads in place of the node at `index`: a view that has got a column is read without it."""
+        at, old = self.at[index], base().nodes[index]
+        if not isinstance(old, View) or self.nodes[at].types == old.types:
+            return at
+        return self.add(Map((at,), old.types, None, tuple(column(i + 1, kind) for i, kind in enumerate(old.types))))
 
     def add(self, node: Node) -> int:
         self.nodes.append(node)
