@@ -196,7 +196,7 @@ def _keeps_backups(shop: CommandLine, service: Service) -> None:
     first = shop.asked("backup", "create", "first")
     assert first["step"] == shop.asked("status")["store"]["step"] == shop.asked("status")["step"] + 1
     send(shop, 20)
-    service.wait_until(lambda status: bool(status["store"]["step"] < status["step"] + 1))
+    service.wait_until(lambda status: bool(status["rows"] == 360 and status["store"]["step"] < status["step"] + 1))
     shop.asked("pause")
     told = shop.here("backup", "create", "later")
     assert told.code == 0 and re.fullmatch(r"backup later: version \d+, before step \d+, [\d.]+ kB\n", told.out), told
