@@ -1,5 +1,5 @@
-"""The requests of other threads to the loop: pause, resume, stop and checkpoint; those that concern the layout and the revision, which
-wait for an answer; and their questions.
+"""The requests of other threads to the loop: pause, resume, stop, hand-over and checkpoint; those that concern the layout and the revision,
+which wait for an answer; and their questions.
 
 Guarantees: the loop gets every request once, in order, at a boundary between two steps. A request wakes a loop that waits. One that waits for
 an answer gets one, also if the run ends before the loop has taken it.
@@ -20,8 +20,9 @@ from coordinator.revisions.requests import RevisionRequest, TransitionRefused
 
 R = TypeVar("R")
 
-RequestName = Literal["pause", "resume", "stop", "checkpoint"]
-"""What users ask of the loop without an answer."""
+RequestName = Literal["pause", "resume", "stop", "hand-over", "checkpoint"]
+"""What users ask of the loop without an answer. `hand-over` is a stop before a run that opens the databases of this one: it does not wait until
+the last checkpoint is stored, which the next run sees to."""
 
 Refusal = Callable[[str, str], Fault]
 """Makes the fault of a refused request, from its message and from what the user can do."""

@@ -31,17 +31,22 @@ class RequestsInForce:
     ) -> None:
         self._requests, self._rescaling = requests, rescaling
         self._transitions, self._checkpoints = transitions, checkpoints
-        self._in_force: Literal["stop", "pause"] | None = None
+        self._in_force: Literal["stop", "hand-over", "pause"] | None = None
 
     @property
     def is_stop(self) -> bool:
         """Whether a user has stopped the run."""
-        return self._in_force == "stop"
+        return self._in_force in ("stop", "hand-over")
+
+    @property
+    def is_hand_over(self) -> bool:
+        """Whether the next run is about to open the databases of this one."""
+        return self._in_force == "hand-over"
 
     def repeat(self, core: Core) -> None:
         """Asks the core of a recovery what was asked of the one before it."""
         match self._in_force:
-            case "stop":
+            case "stop" | "hand-over":
                 core.request_stop()
             case "pause":
                 core.request_pause()
@@ -82,7 +87,7 @@ class RequestsInForce:
                     core.request_pause()
                 case "resume":
                     core.request_resume()
-                case "stop":
+                case "stop" | "hand-over":
                     core.request_stop()
                 case "checkpoint":
                     core.request_checkpoint()

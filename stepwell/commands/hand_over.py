@@ -21,7 +21,7 @@ from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning
 
 STOP_SECONDS_MAX = 300.0
-"""For the old service to run its last steps, to make its checkpoint and to store it."""
+"""For the old service to run its last steps and to make its checkpoint. One of an earlier release also stores it."""
 
 
 def take_from_running(
@@ -38,7 +38,7 @@ def take_from_running(
     refuse_what_cannot_begin(spec, log, on_change, chosen)
     endpoint = client.endpoint()
     note(f"process {endpoint.pid} hands over at step {before['step']}")
-    client.ask("stop")
+    client.hand_over()
     ended = client.wait_for_end(endpoint, STOP_SECONDS_MAX)
     if ended is not None and ended["error"] is not None:
         note(

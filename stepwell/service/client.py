@@ -84,6 +84,14 @@ class ControlClient:
     def ask(self, what: str) -> dict[str, Any]:
         return self._call("POST", f"/{what}")
 
+    def hand_over(self) -> None:
+        """Has the service stop for a run that opens the same databases. One of an earlier release stops as for a user."""
+        answer = self._answer("POST", "/hand-over")
+        if answer.status_code == UNKNOWN:
+            self.ask("stop")
+        else:
+            _content(answer, "/hand-over")
+
     def ask_layout(self, what: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Asks for a rescale, or for something of the one under way, and waits until the service has accepted it. Returns the
         layout. Raises LayoutRefused, NotRunning, StepwellError."""

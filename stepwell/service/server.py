@@ -8,6 +8,7 @@ GET  /views?name=...                      what kept views hold; it waits until a
                                           of the next revision: what its views hold before the switch
 POST /query                               Spark SQL over the kept views (queries.py)
 POST /pause /resume /stop /checkpoint     a request to the loop; it returns at once, and the loop acts at the next boundary
+POST /hand-over                           as /stop, for a run that is about to open the same databases: it does not wait for the store
 GET  /layout                              who owns how many slots, and how far a change of that is
 POST /layout/change                       begin a change: {"workers": 3, "mode": "live", "policy": "fixed", "protocol": "batches",
                                           "budget_bytes": 4000000, "budget_ms": 20}; all but `workers` may be left out

@@ -183,17 +183,31 @@ def test_a_store_that_is_away_costs_no_step_until_it_is_late(play: Playground, l
     play.check_steps(resolved)
 
 
+def test_a_hand_over_does_not_wait_for_the_store(play: Playground) -> None:
+    """The next run opens the same databases, and stores what they have."""
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 20))
+    gate = threading.Event()
+    resolved = resolve(play)
+    with capture_logs() as logs, play.running(behind_gate(resolved, gate)) as run:
+        run.wait_until(lambda shown: shown["rows"] == 20)
+        run.requests.ask("hand-over")
+        run.thread.join(WAIT_SECONDS_MAX)
+        gate.set()
+    assert run.board.show()["checkpoint_step"] > 0 and step_stored(play, resolved) == -1
+    assert not any("is not in the store" in each["event"] for each in logs), "that is said after a minute"
+    assert play.run(resolved)["steps_replayed"] == 0
+    assert step_stored(play, resolved) == play.log(resolved).steps
+    play.check(resolved)
+
+
 @pytest.mark.long
 def test_a_first_upload_that_lasts_for_many_checkpoints_is_recorded(play: Playground) -> None:
     """The log keeps the steps since its version, although no recovery but that from the store needs them."""
     play.topic("orders", 2)
     gate = threading.Event()
     resolved = resolve(play)
-    asked = resolved.spec.store
-    assert asked is not None
-    place = replace(asked.place, opener=lambda uri: gated(open_store(uri), gate))
-    spec = replace(resolved.spec, store=replace(asked, place=place))
-    slow = replace(resolved, spec=spec).at_pace(snapshot_steps_min=1, truncate_steps_min=1)
+    slow = behind_gate(resolved, gate).at_pace(snapshot_steps_min=1, truncate_steps_min=1)
     with play.running(slow) as run:
         for number in range(5):
             play.send("orders", orders(10 * number, 10))
@@ -207,6 +221,14 @@ def test_a_first_upload_that_lasts_for_many_checkpoints_is_recorded(play: Playgr
     play.run(resolved)
     play.check(resolved)
     play.check_steps(resolved)
+
+
+def behind_gate(resolved: Resolved, gate: threading.Event) -> Resolved:
+    """With a store to which nothing is written before the gate is open."""
+    asked = resolved.spec.store
+    assert asked is not None
+    place = replace(asked.place, opener=lambda uri: gated(open_store(uri), gate))
+    return replace(resolved, spec=replace(resolved.spec, store=replace(asked, place=place)))
 
 
 def gated(store: ObjectStore, gate: threading.Event) -> ObjectStore:

@@ -19,12 +19,11 @@ from coordinator.specification import AutoSettings
 from faults.points import Crash, Order, Point, arm
 from io_kafka.step_log.layout_records import AutoBounds, RescaleMode
 from storage.database import Database
-from storage.remote.objects import open_store
 from tests.end_to_end import sums
 from tests.end_to_end import test_views_in_error as in_error
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, renamed, service, wait_until
 from tests.end_to_end.test_hand_over import client_of, until
-from tests.end_to_end.test_store import away, gated, lose, resolve, started, step_stored  # noqa: F401  a fixture
+from tests.end_to_end.test_store import away, behind_gate, lose, resolve, started, step_stored  # noqa: F401  a fixture
 from tests.end_to_end.test_transitions import orders
 from tests.end_to_end.threads import threads
 
@@ -67,7 +66,7 @@ def test_what_is_withheld_is_in_the_store(play: Playground, seed: int) -> None:
 
 @pytest.mark.long
 def test_a_hand_over_needs_no_store(play: Playground, tmp_path: Path) -> None:
-    """The old service ends without it, the new one goes on with the disks, and the store catches up when it is back."""
+    """The old service ends without it and does not wait, the new one goes on with the disks, and the store catches up when it is back."""
     play.topic("orders", 2)
     play.send("orders", orders(0, 100))
     resolved = resolve(play)
@@ -81,6 +80,7 @@ def test_a_hand_over_needs_no_store(play: Playground, tmp_path: Path) -> None:
             until(resolved, "rows", 150)
             new = services.enter_context(service(resolved, new_log, "--hand-over"))
             assert old.wait(WAIT_SECONDS_MAX) == ExitCode.OK, old_log.read_text()
+            assert "its last checkpoint is not in the store" not in old_log.read_text(), "that is said after a minute"
             wait_until(lambda: "control at" in new_log.read_text())
             play.send("orders", orders(150, 50))
             until(resolved, "rows", 50)
@@ -95,14 +95,6 @@ def test_a_hand_over_needs_no_store(play: Playground, tmp_path: Path) -> None:
     play.run(resolved)
     play.check(resolved)
     play.check_steps(resolved)
-
-
-def behind_gate(resolved: Resolved, gate: threading.Event) -> Resolved:
-    """With a store to which nothing is written before the gate is open."""
-    asked = resolved.spec.store
-    assert asked is not None
-    place = replace(asked.place, opener=lambda uri: gated(open_store(uri), gate))
-    return replace(resolved, spec=replace(resolved.spec, store=replace(asked, place=place)))
 
 
 @pytest.mark.long

@@ -150,6 +150,13 @@ STORING_OF_RUNS = (
         (f"{TEST_STORE}::test_a_run_ends_when_its_last_checkpoint_is_stored",),
     ),
     Breakage(
+        "hand-over-waits-for-the-store",
+        "A service that hands over ends only when its last checkpoint is in the store, so the pause has an upload in it.",
+        SILENCE,
+        (Edit("coordinator/loop.py", "        if self._in_force.is_hand_over:\n            return False\n", ""),),
+        (f"{TEST_STORE}::test_a_hand_over_does_not_wait_for_the_store",),
+    ),
+    Breakage(
         "half-restored-taken-for-whole",
         "A start binds databases of which some were restored and others are of versions with other owners.",
         VERSIONS,

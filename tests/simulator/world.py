@@ -6,6 +6,7 @@ is left. Throughout, the oracle looks at every commit.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -166,6 +167,7 @@ class World:
         """Disks that are gone, and may come back."""
         self.processes: list[Process] = []
         self.runs: dict[Process, Requests] = {}
+        self._stops = itertools.count()
         self.ended: dict[Process, BaseException | None] = {}
         self.boards: dict[Process, StatusBoard] = {}
         self.faults = True
@@ -558,6 +560,8 @@ class World:
         if self.runs:
             process = self.rng.choice(list(self.runs))
             what = self.rng.choice(("checkpoint", "checkpoint", "pause", "resume", "resume", "stop"))
+            if what == "stop" and next(self._stops) % 2:
+                what = "hand-over"
             self.tell(f"{process.name} is asked: {what}")
             self.count(f"asked: {what}")
             self.runs[process].ask(what)
