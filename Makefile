@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PACKAGES_STAMP := $(VENV)/.packages
 STAMP := $(VENV)/.installed
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py tests/end_to_end/test_store_processes.py
 PROPERTIES := tests/base tests/engine tests/storage tests/test_slots.py
@@ -23,7 +24,9 @@ TOOLS := build/tools/usr/bin/promtool
 DOCS := build/docs-venv
 SITE := build/site
 
-.PHONY: dist tools set-up demo demo-cluster test test-long check lint types soak sabotage mutants fuzz bench benchmarks-sql docs clean
+.PHONY: dist tools packages set-up demo demo-cluster test test-long check lint types soak sabotage mutants fuzz bench benchmarks-sql docs clean
+
+packages: $(PACKAGES_STAMP)
 
 set-up: $(STAMP)
 
@@ -47,11 +50,11 @@ test-long: $(STAMP)
 
 check: lint types test
 
-lint: $(STAMP)
+lint: $(PACKAGES_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP)
+types: $(PACKAGES_STAMP)
 	$(BIN)/mypy
 
 # The simulator has the machine to itself, for its seeds are to take ten minutes at most; then two halves beside each other, which mostly wait.
@@ -98,14 +101,19 @@ bench: $(STAMP)
 benchmarks-sql: $(STAMP)
 	$(BIN)/python -m bench.sql --suite "$(SUITE)" --queries "$(QUERIES)"
 
-$(STAMP): pyproject.toml setup.py io_kafka/clients/_native.c io_kafka/formats/_json.c
+$(PACKAGES_STAMP): pyproject.toml setup.py io_kafka/clients/_native.c io_kafka/formats/_json.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Stepwell needs Python 3.11 or later: $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@command -v java >/dev/null || { echo "Stepwell needs Java 17 or later: no 'java' on the path."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev,demo]'
-	$(BIN)/python -m compileall -q -j 0 -x '$(NEVER_IMPORTED)' $(VENV)/lib > /dev/null || true
-	$(BIN)/python -m stepwell.spark.make_class_archive & spark=$$!; $(BIN)/python -m tests.broker_classes && wait $$spark
+	@touch $@
+
+# The archive of Spark's classes takes one core for half a minute, so the byte code is made beside it.
+$(STAMP): $(PACKAGES_STAMP)
+	$(BIN)/python -m stepwell.spark.make_class_archive & spark=$$!; \
+	$(BIN)/python -m compileall -q -j 0 -x '$(NEVER_IMPORTED)' $(VENV)/lib > /dev/null; \
+	$(BIN)/python -m tests.broker_classes && wait $$spark
 	@touch $@
 
 # For tests that are skipped without them: a browser, and Prometheus' checker of metrics and rules. The checker comes out of Debian's package

@@ -46,6 +46,9 @@ def test_links_lead_somewhere(path: Path) -> None:
     assert not dead_links(path, path.read_text())
 
 
+PATH_OF_MODULE = re.compile(r"(?<![\w/.*{])\w[\w]*(?:/\w+)+\.py\b")
+
+
 def test_modules_that_docstrings_name_are_there() -> None:
     """A path with a folder. It may begin at any folder of the project."""
     modules = [
@@ -58,8 +61,9 @@ def test_modules_that_docstrings_name_are_there() -> None:
     gone = {
         f"{path}: {name}"
         for path in modules
-        for text in docstrings(ast.parse((ROOT / path).read_text()))
-        for name in re.findall(r"(?<![\w/.*{])\w[\w]*(?:/\w+)+\.py\b", text)
+        if PATH_OF_MODULE.search(text_of_file := (ROOT / path).read_text())  # to parse all files takes 6 s
+        for text in docstrings(ast.parse(text_of_file))
+        for name in PATH_OF_MODULE.findall(text)
         if name not in known and name not in ends
     }
     assert not gone

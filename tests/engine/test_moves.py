@@ -194,9 +194,9 @@ def test_a_cut_keeps_the_order_of_age() -> None:
 
 CIRCUIT = every_kind()
 RANGE_SLOTS = 1024
+"""Of the ranges that change their owner."""
 NARROW_SLOTS = 64
 """Where the edges of runs and buckets have to be met by chance. Each range cuts every run, which takes most of a test's time."""
-"""Of the ranges that change their owner."""
 
 
 def tables_of(store: DictStore) -> set[int]:
