@@ -43,14 +43,12 @@ from storage.transaction import CutNumber, Transaction
 from tests.engine.contexts import clock_us, placement_of, worker_step
 from tests.engine.every_kind import PARTITIONS, every_kind, history
 from tests.engine.in_process import InProcess
-from tests.engine.test_moves import RANGE_SLOTS, cut_at, shuffled
+from tests.engine.test_moves import NARROW_SLOTS, RANGE_SLOTS, cut_at, shuffled
 
 CIRCUIT = every_kind()
 PLAN = plan_stages(CIRCUIT)
 APPEND_ONLY = append_only_inputs(CIRCUIT)
 WORKERS = 3
-COPIED_SLOTS = 256
-"""Of the ranges that change their owner after copies. Some hundred copies are taken over so."""
 ONE_AND_MORE = [2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (0, 1, 3, 4))]
 
 
@@ -211,7 +209,7 @@ def test_the_output_does_not_show_that_slots_were_copied_before_they_moved(
     """Steps go on between the copies and the cut."""
     chance = Random(seed)
     for given, expected in zip(history(seed), expected_of(seed), strict=True):
-        after = shuffled(workers.placement, chance, COPIED_SLOTS)
+        after = shuffled(workers.placement, chance, NARROW_SLOTS)
         workers.copy_to(after, part, chance)
         assert workers.step(given) == expected
         workers.move_to(after)
