@@ -29,6 +29,7 @@ from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.clock import Compared, comparison_in
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit
+from stepwell.lowering.expressions.instead import OF_CLASSES, OF_FUNCTIONS
 from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
 from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.subqueries import refuse_subqueries, take_out
@@ -321,7 +322,7 @@ class Lowering:
                 self.refuse(UnsupportedPlan(error.kind, _MAP_AS_KEY, _MAP_AS_KEY_REMEDY))
                 return Expression("NULL", pa.null())
             text = f"{self._name_for_users(error.kind)} is not supported" + (f": {error.text}" if error.text else "")
-            self.refuse(UnsupportedPlan(error.kind, text, error.advice))
+            self.refuse(UnsupportedPlan(error.kind, text, self._advice(error)))
         except UnsupportedType as error:
             self.refuse(UnsupportedPlan(tree.kind, str(error), "Cast the column in the view that reads it"))
         return Expression("NULL", pa.null())
@@ -332,6 +333,12 @@ class Lowering:
         if not written:
             return f"expression {kind}"
         return f"the function {written[0]}" if len(written) == 1 else f"one of the functions {', '.join(written)}"
+
+    def _advice(self, error: UnsupportedExpression) -> str:
+        found = OF_CLASSES.get(error.kind)
+        if error.kind in JAVA_CALLS and len(written := functions_written(self.analysed.kinds)) == 1:
+            found = OF_FUNCTIONS.get(written[0])
+        return error.advice if found is None else found.advice
 
     def type_of(self, tree: TreeNode, relation: Relation) -> pa.DataType:
         """The type of `tree`, which reads the columns of the relation's circuit node."""

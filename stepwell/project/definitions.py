@@ -11,6 +11,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -170,13 +171,16 @@ def active(spark: SparkSession) -> Iterator[None]:
 
 @contextlib.contextmanager
 def enter_folder(path: Path) -> Iterator[None]:
-    """Runs the body in the project's folder, as `spark-pipelines` does. So definitions can open files by relative paths."""
-    before = Path.cwd()
+    """Runs the body in the project's folder, as `spark-pipelines` does. So definitions can open files by relative paths. Modules that the body
+    imports leave no byte code: Python would take it for a module that is changed within a second and keeps its size."""
+    before, writes_nothing = Path.cwd(), sys.dont_write_bytecode
     os.chdir(path)
+    sys.dont_write_bytecode = True
     try:
         yield
     finally:
         os.chdir(before)
+        sys.dont_write_bytecode = writes_nothing
 
 
 class _Registry(GraphElementRegistry):  # type: ignore[misc]

@@ -90,7 +90,8 @@ def test_an_input_that_is_silent_holds_nothing_back_and_is_late_when_it_comes_ag
         play.topic(name)
     play.send("a", [_row("x", 0), _row("y", 1)])
     play.send("b", [_row("x", 0)])
-    resolved = play.resolve(BOTH, {"stepwell.watermark.idle.after": "2s", "stepwell.workers": 2})
+    conf = {"stepwell.watermark.idle.after": "2s", "stepwell.workers": 2, "stepwell.checkpoint.interval": "1h"}
+    resolved = play.resolve(BOTH, conf)
     watermark = {minute: datetime(2024, 3, 1, 12, minute, 30, tzinfo=UTC).timestamp() for minute in (9, 29)}
 
     def ticks(minute: int, *names: str) -> Callable[[dict[str, Any]], bool]:

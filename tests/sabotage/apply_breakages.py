@@ -98,6 +98,13 @@ APPLIED = (
         (f"{TEST_FILES}::test_a_module_of_the_project_is_read_again",),
     ),
     Breakage(
+        "byte-code-of-a-moment-ago",
+        "A module that is changed within a second and keeps its size is taken from its byte code, so its change is not applied.",
+        NOW,
+        (Edit("stepwell/project/definitions.py", "    sys.dont_write_bytecode = True\n", ""),),
+        (f"{TEST_FILES}::test_a_module_of_the_project_is_read_again",),
+    ),
+    Breakage(
         "settings-of-the-files",
         "The service plans with the settings of the files, which its run does not have.",
         NOW,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -83,19 +84,20 @@ def test_the_settings_are_those_of_the_start(tmp_path: Path, spark: SparkSession
 def test_a_module_of_the_project_is_read_again(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A definition that imports it has not changed itself."""
+    """A definition that imports it has not changed itself, and the module has the size that it had a moment ago."""
     made = project(tmp_path, files(function=True))
     monkeypatch.syspath_prepend(str(made.root))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a compiled file of the same second and size would be taken
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     helper = made.root / "helper_of_this_test.py"
     service = definitions(made, spark)
     keys = []
     for factor in (2, 3):
         helper.write_text(f"def times(n):\n    return {factor} * n\n")
+        os.utime(helper, (1e9, 1e9))
         keys.append(key_of_project(service.plan_files()))
     assert keys[0] != keys[1]
     forget_modules(made.root)
-    assert "helper_of_this_test" not in sys.modules
+    assert "helper_of_this_test" not in sys.modules and not (made.root / "__pycache__").exists()
 
 
 def test_a_module_in_a_folder_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

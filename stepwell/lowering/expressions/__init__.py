@@ -103,7 +103,7 @@ def fragment_of(node: TreeNode, resolve: Resolve, bound: Bound = MappingProxyTyp
     except UnsupportedType as error:
         is_calendar = error.name == "interval"
         remedy = (
-            "write INTERVAL ... DAY TO SECOND, or make_ym_interval for months"
+            "write INTERVAL ... DAY TO SECOND, or make_ym_interval for months. The gap of a session window is a constant, or a CASE of constants"
             if is_calendar
             else "cast to a supported type"
         )

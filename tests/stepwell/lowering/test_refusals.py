@@ -16,6 +16,7 @@ from engine.model.rows import Deduplicate
 from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower, survey
+from stepwell.lowering.expressions import instead
 from stepwell.lowering.rules import aggregate
 from tests.stepwell.lowering.projects import FILE, Workbench, output
 
@@ -61,6 +62,34 @@ def test_a_refusal_names_the_construct_the_view_and_its_line(spark: SparkSession
     assert first.what_to_do
     assert not any(isinstance(error, OwnMistake) for error in survey(bench.project()).errors)
     assert str(first).startswith(f"{FILE}:2: v: ")
+
+
+@pytest.mark.parametrize("name", [*instead.OF_CLASSES, *instead.OF_FUNCTIONS])
+def test_what_is_advised_is_supported(spark: SparkSession, name: str) -> None:
+    found = {**instead.OF_CLASSES, **instead.OF_FUNCTIONS}[name]
+    lower(Workbench(spark).tables("t").view("v", f"SELECT {found.query} AS x FROM t").project())
+
+
+ADVISED = {
+    "SELECT time_bucket(INTERVAL '1' HOUR, ts) AS x FROM t": "TimeBucket",
+    "SELECT to_number(s, '999') AS x FROM t": "ToNumber",
+    "SELECT try_to_number(s, '999') AS x FROM t": "TryToNumber",
+    "SELECT to_char(a, '999') AS x FROM t": "ToCharacter",
+    "SELECT from_csv(s, 'a int') AS x FROM t": "CsvToStructs",
+    "SELECT to_csv(struct(a, b)) AS x FROM t": "StructsToCsv",
+    "SELECT variant_get(parse_json(s), '$.a', 'int') AS x FROM t": "VariantGet",
+    "SELECT CAST(parse_json(s) AS STRING) AS x FROM t": "parse_json",
+    "SELECT sentences(s) AS x FROM t": "sentences",
+    "SELECT quote(s) AS x FROM t": "quote",
+}
+
+
+@pytest.mark.parametrize("query", ADVISED)
+def test_a_refusal_says_what_to_write_instead(spark: SparkSession, query: str) -> None:
+    advice = {**instead.OF_CLASSES, **instead.OF_FUNCTIONS}[ADVISED[query]].advice
+    assert sorted(ADVISED.values()) == sorted([*instead.OF_CLASSES, *instead.OF_FUNCTIONS])
+    errors = survey(Workbench(spark).tables("t").view("v", query).project()).errors
+    assert any(isinstance(error, UnsupportedError) and advice in error.what_to_do for error in errors), errors
 
 
 SESSIONS = (
