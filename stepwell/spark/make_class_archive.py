@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession
 from stepwell.spark.class_archive import BESIDE, QUIET, archive
 from stepwell.spark.session import FAST_START, SMALL_HEAP, make_session
 
-EXIT_SECONDS_MAX = 120.0
-"""The time for the JVM to write the archive and end. This takes 10 s on an idle machine."""
+EXIT_SECONDS_MAX = 300.0
+"""The time for the JVM to write the archive and end. This takes 10 s on an idle machine, and took more than two minutes on one that others used.
+Without the archive each start of Spark takes twice the processor time."""
 
 NO_IDLE_WORKER = {"spark.python.worker.reuse": "false"}
 """A Python worker that waits for its next task can print a traceback when the JVM ends."""
