@@ -128,6 +128,15 @@ class Running:
             raise self.fault
 
 
+def has_workers(workers: int) -> Callable[[dict[str, Any]], bool]:
+    """Whether so many workers own the slots, and no change of that is under way, by a status."""
+
+    def reached(status: dict[str, Any]) -> bool:
+        return "change" not in status["layout"] and len(status["layout"]["members"]) == workers
+
+    return reached
+
+
 def wait_until(reached: Callable[[], bool]) -> None:
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while not reached():

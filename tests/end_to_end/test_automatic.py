@@ -17,7 +17,7 @@ from coordinator.specification import AutoSettings
 from io_kafka.step_log.layout_records import AutoBounds, LayoutRecord
 from io_kafka.step_log.records import decode
 from tests.end_to_end import sums
-from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, has_workers
 from tests.end_to_end.threads import threads
 
 ROWS = 12_000
@@ -25,10 +25,10 @@ STEP_ROWS = 60
 SAMPLE_SECONDS = 0.1
 
 
-def small_for(play: Playground, auto: AutoSettings) -> Resolved:
+def small_for(play: Playground, auto: AutoSettings, **conf: str) -> Resolved:
     """One view of sums in small steps, so that ROWS rows are a backlog of some seconds."""
     play.topic("in", 2)
-    resolved = play.resolve(sums.files(), {"stepwell.step.rows.max": STEP_ROWS, "stepwell.workers": 1})
+    resolved = play.resolve(sums.files(), {"stepwell.step.rows.max": STEP_ROWS, "stepwell.workers": 1, **conf})
     resolved = replace(resolved, spec=replace(resolved.spec, auto=auto, checkpoint_interval_s=3600.0))
     return resolved.at_pace(sample_seconds=SAMPLE_SECONDS)
 
@@ -67,8 +67,8 @@ def test_workers_come_under_a_backlog_and_leave_when_nothing_arrives(play: Playg
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
         run.requests.ask_automatic(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
-        run.wait_until(lambda status: len(status["layout"]["members"]) == 2 and "change" not in status["layout"])
-        run.wait_until(lambda status: len(status["layout"]["members"]) == 1 and "change" not in status["layout"])
+        run.wait_until(has_workers(2))
+        run.wait_until(has_workers(1))
         run.wait_until(lambda status: status["rows"] == ROWS)
         shown = run.board.show()["automatic"]
         assert (shown["min"], shown["max"]) == (1, 2) and shown["reason"]

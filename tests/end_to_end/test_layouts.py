@@ -32,7 +32,7 @@ from io_kafka.step_log.layout_records import LayoutIntent
 from storage.database import Database
 from storage.host_folder import HostFolder
 from tests.end_to_end import everything, sums
-from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, renamed
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, has_workers, renamed
 from tests.end_to_end.test_placement import contents
 from tests.end_to_end.threads import LOOPBACK, ThreadLauncher, threads
 
@@ -228,10 +228,7 @@ def checkpoint(play: Playground, run: Running, seed: int) -> None:
 
 
 def settle(play: Playground, resolved: Resolved, run: Running, workers: int) -> None:
-    def is_settled(status: dict[str, Any]) -> bool:
-        return "change" not in status["layout"] and len(status["layout"]["members"]) == workers
-
-    run.wait_until(is_settled)
+    run.wait_until(has_workers(workers))
 
 
 def slots_of(run: Running) -> list[int]:

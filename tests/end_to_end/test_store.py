@@ -46,8 +46,12 @@ def store_of(play: Playground) -> Path:
     return play.folder / "store"
 
 
+def with_store(play: Playground) -> dict[str, str]:
+    return {"stepwell.store": f"file://{store_of(play)}"}
+
+
 def resolve(play: Playground, files: dict[str, str] | None = None, **conf: Any) -> Resolved:
-    settings = {"stepwell.store": f"file://{store_of(play)}", "stepwell.workers": 2, "stepwell.step.rows.max": 40}
+    settings = {**with_store(play), "stepwell.workers": 2, "stepwell.step.rows.max": 40}
     return play.resolve(
         files or project(), {**settings, **{"stepwell." + name.replace("_", "."): each for name, each in conf.items()}}
     )

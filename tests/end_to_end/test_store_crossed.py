@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from base.fault import ExitCode
-from coordinator.automatic import choice as choices
 from coordinator.automatic.requests import AutoRequest
 from coordinator.rescale.requests import RescaleRequest
 from coordinator.specification import AutoSettings
@@ -21,15 +20,20 @@ from io_kafka.step_log.layout_records import AutoBounds, RescaleMode
 from storage.database import Database
 from tests.end_to_end import sums
 from tests.end_to_end import test_views_in_error as in_error
-from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, renamed, service, wait_until
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, has_workers, renamed, service, wait_until
+from tests.end_to_end.test_automatic import ROWS, STEP_ROWS, small_for, taken  # noqa: F401  a fixture
 from tests.end_to_end.test_hand_over import client_of, until
-from tests.end_to_end.test_store import away, behind_gate, lose, resolve, started, step_stored  # noqa: F401  a fixture
+from tests.end_to_end.test_store import (  # noqa: F401  a fixture
+    away,
+    behind_gate,
+    lose,
+    resolve,
+    started,
+    step_stored,
+    with_store,
+)
 from tests.end_to_end.test_transitions import orders
 from tests.end_to_end.threads import threads
-
-
-def with_store(play: Playground) -> dict[str, str]:
-    return {"stepwell.store": f"file://{play.folder / 'store'}"}
 
 
 @pytest.mark.long
@@ -111,11 +115,7 @@ def test_a_change_of_the_layout_does_not_wait_for_a_slow_store(
         for number, workers in enumerate((3, 1)):
             play.send("orders", orders(1000 * number + 200, 60))
             run.requests.ask_layout(RescaleRequest(workers, mode), WAIT_SECONDS_MAX)
-            run.wait_until(
-                lambda shown, workers=workers: (
-                    len(shown["layout"]["members"]) == workers and "change" not in shown["layout"]
-                )
-            )
+            run.wait_until(has_workers(workers))
         run.wait_until(lambda shown: shown["rows"] == 120)
         gate.set()
         run.wait_until(lambda shown: shown["store"]["step"] == shown["step"] + 1)
@@ -128,26 +128,19 @@ def test_a_change_of_the_layout_does_not_wait_for_a_slow_store(
 
 
 @pytest.mark.long
-def test_workers_follow_the_load_beside_a_slow_store(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choices, "START_SECONDS", 0.1)
-    play.topic("in", 2)
-    conf = {"stepwell.step.rows.max": 60, "stepwell.workers": 1, **with_store(play)}
-    resolved = play.resolve(sums.files(), conf)
-    auto = AutoSettings(drain_s=0.3, lower_after_s=1.0)
-    resolved = replace(resolved, spec=replace(resolved.spec, auto=auto)).at_pace(sample_seconds=0.1)
-    play.send("in", [sums.row(f"k{n % 60}", n) for n in range(12_000)])
+@pytest.mark.usefixtures("taken")
+def test_workers_follow_the_load_beside_a_slow_store(play: Playground) -> None:
+    resolved = small_for(play, AutoSettings(drain_s=0.3, lower_after_s=1.0), **with_store(play))
+    play.send("in", [sums.row(f"k{n % STEP_ROWS}", n) for n in range(ROWS)])
     gate = threading.Event()
     with play.running(behind_gate(resolved, gate), threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
         run.requests.ask_automatic(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
-        for workers in (2, 1):
-            run.wait_until(
-                lambda status, workers=workers: (
-                    len(status["layout"]["members"]) == workers and "change" not in status["layout"]
-                )
-            )
-        run.wait_until(lambda status: status["rows"] == 12_000)
+        run.wait_until(has_workers(2))
+        run.wait_until(has_workers(1))
+        run.wait_until(lambda status: status["rows"] == ROWS)
         assert run.board.show()["store"]["version"] is None
+        run.requests.ask("checkpoint")
         gate.set()
         run.wait_until(lambda status: status["store"]["step"] == status["step"] + 1)
     lose(play)
