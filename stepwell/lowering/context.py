@@ -29,7 +29,7 @@ from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.clock import Compared, comparison_in
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit
-from stepwell.lowering.expressions.instead import OF_CLASSES, OF_FUNCTIONS
+from stepwell.lowering.expressions.instead import INSTEAD
 from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
 from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.subqueries import refuse_subqueries, take_out
@@ -328,17 +328,21 @@ class Lowering:
         return Expression("NULL", pa.null())
 
     def _name_for_users(self, kind: str) -> str:
-        """The name by which users know an expression class. The optimised plan names a call of Java code only by its method."""
-        written = functions_written(self.analysed.kinds) if kind in JAVA_CALLS else []
+        """The name by which users know an expression class."""
+        written = self._functions_written(kind)
         if not written:
             return f"expression {kind}"
         return f"the function {written[0]}" if len(written) == 1 else f"one of the functions {', '.join(written)}"
 
     def _advice(self, error: UnsupportedExpression) -> str:
-        found = OF_CLASSES.get(error.kind)
-        if error.kind in JAVA_CALLS and len(written := functions_written(self.analysed.kinds)) == 1:
-            found = OF_FUNCTIONS.get(written[0])
+        written = self._functions_written(error.kind)
+        found = INSTEAD.get(written[0] if len(written) == 1 else error.kind)
         return error.advice if found is None else found.advice
+
+    def _functions_written(self, kind: str) -> list[str]:
+        """The functions that may stand behind an expression class, if that is a call of Java code, which the optimised plan names only by its
+        method."""
+        return functions_written(self.analysed.kinds) if kind in JAVA_CALLS else []
 
     def type_of(self, tree: TreeNode, relation: Relation) -> pa.DataType:
         """The type of `tree`, which reads the columns of the relation's circuit node."""

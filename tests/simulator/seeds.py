@@ -47,7 +47,7 @@ def run(
     weather: Mapping[str, Any] | None = None,
     tell: Callable[[Failure], None] = lambda failure: None,
 ) -> Findings:
-    """Runs the worlds of these seeds one after another, until `failures_max` of them have failed. `weather`: the fields of the weather that no
+    """Simulates these seeds one after another, until `failures_max` of them have failed. `weather`: the fields of the weather that no
     seed draws. `tell` is called with each failure as soon as it is found."""
     findings = Findings()
     for seed in seeds:

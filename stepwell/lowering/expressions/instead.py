@@ -21,9 +21,9 @@ class Instead(NamedTuple):
 
 _OF_JSON = Instead("get_json_object(s, '$.a')", "from_json(s, 'a INT') gives values of other types")
 
-OF_CLASSES = {
+INSTEAD = {
     "TimeBucket": Instead(
-        "date_trunc('HOUR', ts)", "for other lengths timestamp_seconds(unix_seconds(ts) DIV 900 * 900)"
+        "date_trunc('HOUR', ts)", "for other lengths timestamp_seconds(floor(unix_seconds(ts) / 900) * 900)"
     ),
     "ToNumber": Instead("CAST(replace(s, ',', '') AS DECIMAL(12, 2))", "take out what is no part of a number"),
     "TryToNumber": Instead("try_cast(replace(s, ',', '') AS DECIMAL(12, 2))", "take out what is no part of a number"),
@@ -31,12 +31,8 @@ OF_CLASSES = {
     "CsvToStructs": Instead("CAST(split(s, ',')[0] AS INT)", "quotes have no meaning there"),
     "StructsToCsv": Instead("concat_ws(',', a, b)", "nothing is quoted, and NULLs are left out"),
     "VariantGet": _OF_JSON,
-}
-"""By the class of Catalyst's expression."""
-
-OF_FUNCTIONS = {
     "parse_json": _OF_JSON,
     "sentences": Instead("split(s, '[^\\\\w]+')", "as one list of words"),
     "quote": Instead("concat('\\'', replace(s, '\\'', '\\\\\\''), '\\'')"),
 }
-"""By the SQL name of a function that Spark replaces by a call of Java (replaced.py)."""
+"""By the class of Catalyst's expression, or by the SQL name of a function that Spark replaces by a call of Java (replaced.py)."""
