@@ -42,7 +42,7 @@ from coordinator.stepping.input_topics import InputTopics
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.new_nodes import NewNodes
 from coordinator.stepping.quiet import Bell
-from coordinator.stepping.stepping import DividedAgain, Stepping
+from coordinator.stepping.stepping import Redivided, Stepping
 from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, Running
 from coordinator.transition.disk_room import Room
@@ -198,7 +198,7 @@ class RevisionRun:
                     self._outside.freeze_memory()
                     self._loop(core, crew, inputs, course, owner)
                 return
-            except DividedAgain as again:
+            except Redivided as again:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
                 self._board.measures.note_recovery("divided_again", again)
                 _log.warning("a step was divided again; going back to the last checkpoint", reason=str(again)[:500])

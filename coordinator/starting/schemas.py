@@ -16,9 +16,8 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.subjects import Subject, form_of, subjects_of
 from coordinator.specification import OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit, Output
-from io_kafka.formats.descriptor import FromRegistry
 from io_kafka.formats.encodings import SchemaIds
-from io_kafka.formats.table import FORMATS
+from io_kafka.formats.table import ids_of
 from io_kafka.registry.client import registry_at
 
 _log = structlog.get_logger("coordinator.starting.schemas")
@@ -31,12 +30,10 @@ def register_schemas(spec: PipelineSpec) -> Mapping[str, SchemaIds]:
         if output.registry is None:
             continue
         registry, node = registry_at(output.registry), _node_of(spec.circuit, output.handle)
-        made = FORMATS[node.written.format].writes.made
-        assert isinstance(made, FromRegistry), f"{output.handle}: {node.written.format} has no schemas"
         subjects = subjects_of(output.topic, form_of(spec.circuit, node), node.written.format)
         value, *keys = [registry.register(subject.name, subject.text, subject.kind) for subject in subjects]
         key = keys[0] if keys else None
-        found[output.handle] = made.encoding(value, key)
+        found[output.handle] = ids_of(node.written.format, value, key)
         _log.info("schemas are registered", output=output.handle, value=value, key=key)
     return found
 

@@ -62,7 +62,7 @@ from io_kafka.step_log.records import DivisionRecord, InputChecksum, NodeErrors
 _log = structlog.get_logger("coordinator.stepping.stepping")
 
 
-class DividedAgain(EngineError):
+class Redivided(EngineError):
     """A step was divided again while workers had a part of it. The crew is replaced."""
 
 
@@ -245,12 +245,12 @@ class Stepping:
             return self._run_again(under_way, crew)
 
     def _count_error_rows(self, plan: NumberedCircuit, record: DivisionRecord, fault: DataError) -> None:
-        """Divides a step again, over the same input, so that rows that give an error are left out and counted. Raises DividedAgain then, and
+        """Divides a step again, over the same input, so that rows that give an error are left out and counted. Raises Redivided then, and
         returns if the error is not one of rows."""
         if not can_count(plan, self._writer.state, record, fault):
             return
         self._writer.append([count_all(plan, self._writer.epoch, record)])
-        raise DividedAgain(f"step {record.step} leaves out rows that give an error: {fault}") from fault
+        raise Redivided(f"step {record.step} leaves out rows that give an error: {fault}") from fault
 
     def _tell_views_in_error(self) -> None:
         """Shows what is in error, and logs what is new or in error no more."""
@@ -264,7 +264,7 @@ class Stepping:
 
     def _move_the_end(self, record: DivisionRecord, fault: DataError) -> None:
         """Divides a step again, over more input, if a view has an error over the rows up to its end: Spark has no answer there either, and
-        where a step ends is our choice alone. Raises DividedAgain then, and returns if there is no more input. A malformed message, which has a
+        where a step ends is our choice alone. Raises Redivided then, and returns if there is no more input. A malformed message, which has a
         place in the input, stays malformed whatever follows it."""
         log = self._writer.state
         if fault.place is not None or record.step < log.steps:
@@ -274,7 +274,7 @@ class Stepping:
             return
         wider = record.with_ends(self._writer.epoch, ends)
         self._writer.append([wider])
-        raise DividedAgain(
+        raise Redivided(
             f"step {record.step} ends after {wider.division.rows} rows instead of {record.division.rows}: {fault}"
         ) from fault
 

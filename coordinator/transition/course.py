@@ -26,13 +26,12 @@ from engine.analysis.marking import Marks
 from engine.analysis.release import Revisions
 from engine.model.filling import OF_FORMER, OF_NEXT, TAKEN_BACK, handle_of_project, is_read_again
 from engine.model.numbers import NumberedCircuit
-from engine.resident.messages import Adopt
+from engine.resident.messages import Adopt, RegisteredIds
 from engine.run.program_document import Outputs, ProgramDocument, setup_of
 from engine.run.tasks import TaskSetup
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.formats.encodings import AvroIds, ProtobufIds
 from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramKey, SwitchingProgram
 from io_kafka.step_log.records import TopicIdentity
 from io_kafka.step_log.revision_records import RevisionIntent, RevisionRecord
@@ -310,7 +309,6 @@ def _readable(intent: RevisionIntent) -> Mapping[int, str]:
 
 
 def _order(spec: PipelineSpec, choice: _ProgramChoice, outputs: Outputs, step: int) -> Adopt:
-    ids: Mapping[str, AvroIds | ProtobufIds] = outputs.schema_ids
     return Adopt(
         topic=spec.plan_topic,
         digest=choice.program,
@@ -318,8 +316,7 @@ def _order(spec: PipelineSpec, choice: _ProgramChoice, outputs: Outputs, step: i
         first=choice.first,
         topics=dict(outputs.topics),
         partitions=dict(outputs.partitions),
-        avro_ids={handle: each for handle, each in ids.items() if isinstance(each, AvroIds)},
-        protobuf_ids={handle: each for handle, each in ids.items() if isinstance(each, ProtobufIds)},
+        schema_ids={handle: RegisteredIds.of(ids) for handle, ids in outputs.schema_ids.items()},
         revision=choice.revision.number,
         readable=dict(choice.readable),
         later=choice.later,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 
@@ -35,10 +36,16 @@ which the value may be a field.)"""
 
 @dataclass(frozen=True)
 class Total:
-    """count, sum, avg. Their results are in aggregate_results.py, because they depend on the type of the argument."""
+    """`gives`: what follows from the count and the sum. How, is in aggregate_results.py, because it depends on the type of the argument."""
 
     accepts: Accepts
     type_of: TypeOf
+    gives: Literal["count", "sum", "average"]
+
+    @property
+    def adds_values(self) -> bool:
+        """Whether it needs the sum of the values, and not only their number."""
+        return self.gives != "count"
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,11 @@ class Values:
 Function = Total | Extreme | Moment | Values
 
 
+def is_extreme(name: str) -> bool:
+    """Whether the function of this name chooses the lowest or highest value. A name that is not in FUNCTIONS, as some of windows, does not."""
+    return any(name == each and isinstance(function, Extreme) for each, function in FUNCTIONS.items())
+
+
 def _anything(type_: pa.DataType) -> bool:
     return True
 
@@ -87,9 +99,9 @@ def _pair(type_: pa.DataType) -> bool:
 
 
 FUNCTIONS: Mapping[AggregateFunction, Function] = {
-    "count": Total(_anything, types.count),
-    "sum": Total(_number, types.total),
-    "avg": Total(_number, types.average),
+    "count": Total(_anything, types.count, gives="count"),
+    "sum": Total(_number, types.total, gives="sum"),
+    "avg": Total(_number, types.average, gives="average"),
     "min": Extreme(is_ordered, types.type_of_value, highest=False),
     "max": Extreme(is_ordered, types.type_of_value, highest=True),
     "var_pop": Moment(_double, types.double, moments.var_pop),

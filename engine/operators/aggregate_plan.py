@@ -116,7 +116,9 @@ class AggregatePlan:
 
     def extreme(self, call: AggregateCall) -> int:
         type_ = next(shared.type for shared in self.argument_sums if shared.argument == call.argument)
-        return self.extremes.index(_extreme(call, type_, highest=call.function == "max"))
+        function = FUNCTIONS[call.function]
+        assert isinstance(function, ExtremeFunction), call
+        return self.extremes.index(_extreme(call, type_, highest=function.highest))
 
     def combines(self) -> tuple[Combine, ...]:
         """How the accumulators of slot 0 are combined."""
@@ -156,7 +158,7 @@ def aggregate_plan_of(
     argument_sums, sums, digit_sums = [], 1, 0
     for (argument, distinct), readers in wanted.items():
         type_ = types[argument]
-        summed = any(call.function in ("sum", "avg") for call in readers)
+        summed = any(_adds_values(call) for call in readers)
         digits = digit_sums if summed and pa.types.is_floating(type_) else None
         digit_sums += digits is not None
         width = width_of(type_) if summed and digits is None else 0
@@ -189,6 +191,11 @@ def aggregate_plan_of(
 def _extreme(call: AggregateCall, type_: pa.DataType, *, highest: bool) -> Extreme:
     assert call.argument is not None
     return Extreme(call.argument, highest, type_, call.signed_zeros or pa.types.is_nested(type_))
+
+
+def _adds_values(call: AggregateCall) -> bool:
+    function = FUNCTIONS[call.function]
+    return isinstance(function, Total) and function.adds_values
 
 
 def _check(call: AggregateCall, type_: pa.DataType) -> None:

@@ -16,7 +16,7 @@ from base.text.months import MONTHS_MAX, MONTHS_MIN, is_months
 from engine.accumulators import co_moments, doubles, integers, order
 from engine.accumulators.doubles import FINITE_BINS, Digits
 from engine.model.aggregates import AggregateCall, ValuesCall
-from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Moment, Values
+from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Moment, Total, Values
 from engine.operators.aggregate_moments import Spread
 from engine.operators.aggregate_plan import CO_MOMENT_SUMS, MOMENT_SUMS, AggregatePlan, ArgumentSums, Ordered
 from engine.operators.aggregate_totals import Totals
@@ -42,27 +42,30 @@ def _result(plan: AggregatePlan, totals: Totals, call: AggregateCall) -> Result:
     shared = plan.sums_of(call)
     counts = totals.sums[shared.count]
     valid = counts > 0
-    if call.function == "count":
-        return Result(pa.array(counts), everything)
     function = FUNCTIONS[call.function]
-    if isinstance(function, Extreme):
-        return Result(_extreme(plan, totals, call, shared, valid), everything)
-    if isinstance(function, Moment):
-        values, defined = function.result(_spread(plan, totals, shared))
-        return Result(pa.array(values, mask=~defined, from_pandas=False), everything)
-    if isinstance(function, Values):
-        assert isinstance(call, ValuesCall), call
-        values_ = totals.values[Ordered(shared.argument, shared.type, raw=True)]
-        return Result(function.result(values_.once() if call.distinct else values_, call), everything)
-    if shared.digits is not None:
-        sums = totals.double_sums(plan, shared.digits)
-        if call.function == "avg":
-            sums = sums / np.where(valid, counts, 1)
-        return Result(pa.array(sums, pa.float64(), mask=~valid, from_pandas=False), everything)
-    limbs = totals.sums[shared.limbs]
-    if call.function == "sum":
-        return _sum(limbs, call.type, valid)
-    return _average(limbs, shared, counts, call.type, valid)
+    match function:
+        case Extreme():
+            return Result(_extreme(plan, totals, call, shared, valid), everything)
+        case Moment():
+            values, defined = function.result(_spread(plan, totals, shared))
+            return Result(pa.array(values, mask=~defined, from_pandas=False), everything)
+        case Values():
+            assert isinstance(call, ValuesCall), call
+            values_ = totals.values[Ordered(shared.argument, shared.type, raw=True)]
+            return Result(function.result(values_.once() if call.distinct else values_, call), everything)
+        case Total(gives="count"):
+            return Result(pa.array(counts), everything)
+        case Total() if shared.digits is not None:
+            sums = totals.double_sums(plan, shared.digits)
+            if function.gives == "average":
+                sums = sums / np.where(valid, counts, 1)
+            return Result(pa.array(sums, pa.float64(), mask=~valid, from_pandas=False), everything)
+        case Total(gives="sum"):
+            return _sum(totals.sums[shared.limbs], call.type, valid)
+        case Total(gives="average"):
+            return _average(totals.sums[shared.limbs], shared, counts, call.type, valid)
+        case _:
+            raise AssertionError(f"{call}: no result")
 
 
 def _extreme(plan: AggregatePlan, totals: Totals, call: AggregateCall, shared: ArgumentSums, valid: Bools) -> pa.Array:

@@ -110,7 +110,6 @@ from engine.run.differences import measure
 from engine.run.exchange import to_buffer
 from engine.run.program_document import Outputs, setup_of
 from engine.run.tasks import PeerFailed, Readers, StepTask, TaskSetup
-from io_kafka.formats.encodings import SchemaIds
 from storage.database import Database
 from storage.errors import DatabaseExists
 from storage.host_folder import HostFolder
@@ -399,7 +398,7 @@ class Worker:
     @carries_out
     def _adopt(self, order: Adopt) -> Adopted:
         assert self.life.at_boundary and order.step == self.life.step, f"{order.kind} before step {self.life.step}"
-        ids: dict[str, SchemaIds] = {**order.avro_ids, **order.protobuf_ids}
+        ids = {handle: each.ids() for handle, each in order.schema_ids.items()}
         outputs = Outputs(topics=order.topics, partitions=order.partitions, schema_ids=ids)
         document = self._programs.adopt(order, self._readers.present)
         self._setup = setup_of(document, outputs, self._setup, revision=order.revision, first=order.first)

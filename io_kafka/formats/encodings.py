@@ -22,11 +22,17 @@ class Part(Enum):
 
 
 @dataclass(frozen=True)
-class Avro:
+class WithRegistry:
+    """An encoding whose schemas a registry has. table.py refuses an encoding that names a registry and does not derive from this."""
+
+    registry: RegistryAddress
+
+
+@dataclass(frozen=True)
+class Avro(WithRegistry):
     """Confluent's wire format: a byte 0, four bytes of the writer's schema id, and the Avro datum. `reader`: the text of the reader's schema,
     whose defaults and aliases count; None if the table's columns are all that is known."""
 
-    registry: RegistryAddress
     reader: str | None = None
 
 
@@ -44,11 +50,10 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Protobuf:
+class Protobuf(WithRegistry):
     """Confluent's wire format: a byte 0, four bytes of the schema's id, which message of it, and the message. `defaults`: whether a plain field
     that is missing has its type's zero."""
 
-    registry: RegistryAddress
     defaults: bool = False
 
 
@@ -63,10 +68,8 @@ class DescribedProtobuf:
 
 
 @dataclass(frozen=True)
-class JsonWithRegistry:
+class JsonWithRegistry(WithRegistry):
     """JSON, before which some or all messages have a byte 0 and the four bytes of their schema's id."""
-
-    registry: RegistryAddress
 
 
 @dataclass(frozen=True)
@@ -78,30 +81,28 @@ class PlainAvro:
 
 Encoding = Avro | PlainAvro | Csv | Text | Protobuf | DescribedProtobuf | JsonWithRegistry | None
 
-WithRegistry = Avro | Protobuf | JsonWithRegistry
-
 KeyFormat = Literal["json", "avro", "protobuf", "string", "long", "int", "none"]
 """How the key of a message is read. `string`: its bytes are the text. `long`, `int`: 8 or 4 bytes, the highest first, as Kafka's serializers of
 these names write them. `none`: it is not read."""
 
 
 @dataclass(frozen=True)
-class AvroIds:
-    """What the registry has given for an output in Avro: the ids of the schemas of its values and of its keys (None if no schema has them)."""
+class SchemaIds:
+    """What a registry has given for an output: the ids of the schemas of its values and of its keys (None if no schema has them).
+
+    Each format that has schemas derives its own class, so that the class says the format."""
 
     value: int
     key: int | None
 
 
-@dataclass(frozen=True)
-class ProtobufIds:
-    """The same for an output in Protobuf."""
-
-    value: int
-    key: int | None
+class AvroIds(SchemaIds):
+    """The ids of an output in Avro."""
 
 
-SchemaIds = AvroIds | ProtobufIds
+class ProtobufIds(SchemaIds):
+    """The ids of an output in Protobuf."""
 
-OutputEncoding = AvroIds | ProtobufIds | Csv | Text | None
+
+OutputEncoding = SchemaIds | Csv | Text | None
 """How the messages of an output are written; None is JSON."""

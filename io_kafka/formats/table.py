@@ -12,8 +12,8 @@ from typing import Any, get_args
 from base.options import OutputFormatName
 from io_kafka.formats.avro.format import AVRO
 from io_kafka.formats.delimited_format import CSV, TEXT
-from io_kafka.formats.descriptor import Format, FromOptions, Option, Reading, Writing
-from io_kafka.formats.encodings import Encoding, OutputEncoding
+from io_kafka.formats.descriptor import Format, FromOptions, FromRegistry, Option, Reading, Writing
+from io_kafka.formats.encodings import Encoding, OutputEncoding, SchemaIds, WithRegistry
 from io_kafka.formats.json_format import JSON
 from io_kafka.formats.protobuf.format import PROTOBUF
 
@@ -22,7 +22,15 @@ def by_name(formats: tuple[Format, ...]) -> Mapping[OutputFormatName, Format]:
     """Raises TypeError unless each name, each encoding of sources and each encoding of outputs is that of one format."""
     _check("format", [each.name for each in formats], get_args(OutputFormatName))
     _check("encoding of sources", [way.encoding for each in formats for way in each.reads], get_args(Encoding))
-    _check("encoding of outputs", [each.writes.encoding for each in formats], get_args(OutputEncoding))
+    of_outputs = [each for each in get_args(OutputEncoding) if each is not SchemaIds]
+    _check(
+        "encoding of outputs",
+        [each.writes.encoding for each in formats],
+        (*of_outputs, *SchemaIds.__subclasses__()),
+    )
+    for encoding in get_args(Encoding):
+        if "registry" in getattr(encoding, "__dataclass_fields__", ()) and not issubclass(encoding, WithRegistry):
+            raise TypeError(f"{encoding} has a registry, so it has to derive from WithRegistry")
     return MappingProxyType({each.name: each for each in formats})
 
 
@@ -40,7 +48,7 @@ FORMATS = by_name((JSON, AVRO, PROTOBUF, CSV, TEXT))
 _READ: dict[type, tuple[Format, Reading[Any]]] = {
     way.encoding: (each, way) for each in FORMATS.values() for way in each.reads
 }
-_WRITTEN: dict[type, Writing[Any]] = {each.writes.encoding: each.writes for each in FORMATS.values()}
+_WRITTEN: dict[type, Format] = {each.writes.encoding: each for each in FORMATS.values()}
 
 
 def format_of(encoding: Encoding) -> Format:
@@ -52,7 +60,21 @@ def reading_of(encoding: Encoding) -> Reading[Any]:
 
 
 def writing_of(encoding: OutputEncoding) -> Writing[Any]:
-    return _WRITTEN[type(encoding)]
+    return _WRITTEN[type(encoding)].writes
+
+
+def name_of(ids: SchemaIds) -> OutputFormatName:
+    """The name of the format of the output that has these ids."""
+    return next(format_.name for encoding, format_ in _WRITTEN.items() if encoding is type(ids))
+
+
+def ids_of(name: OutputFormatName, value: int, key: int | None) -> SchemaIds:
+    """The ids of the schemas of an output in the format of this name. See `SchemaIds`."""
+    made = FORMATS[name].writes.made
+    assert isinstance(made, FromRegistry), f"{name} has no schemas"
+    ids = made.encoding(value, key)
+    assert isinstance(ids, SchemaIds), f"{name}: {type(ids)} does not derive from SchemaIds"
+    return ids
 
 
 def options_of_outputs() -> Iterator[Option]:

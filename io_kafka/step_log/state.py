@@ -154,7 +154,7 @@ class StepLogState(LogValue):
             case Ended():
                 return replace(self, has_ended=True)
             case DivisionRecord() if record.step in self.divisions:
-                return self._with_division_again(record)
+                return self._with_division_replaced(record)
             case DivisionRecord():
                 return replace(
                     self,
@@ -256,52 +256,38 @@ class StepLogState(LogValue):
         every = {**self.placed, version: placed}
         return replace(self, placed={each: its for each, its in every.items() if each in known})
 
-    def _with_division_again(self, record: DivisionRecord) -> StepLogState:
+    def _with_division_replaced(self, record: DivisionRecord) -> StepLogState:
         """A division over less or more input than before, or that counts the error rows of other nodes: the next division starts where it
         ends. What was divided after it never reached a state. A division with another policy alone leaves those after it as they are."""
         before = self.divisions[record.step]
         if (record.ranges, record.again, record.counted) == (before.ranges, before.again, before.counted):
             return replace(self, divisions=self.divisions.with_value(record.step, record))
-        starts = self._next_offsets_before(record.step + 1)
-        starts.update({r.where: r.end for r in record.ranges})
-        read_again = self._read_again_before(record.step + 1)
-        read_again.update({r.where: r.end for r in record.again})
-        divisions = self.divisions.drop_from(record.step).with_next(record)
+        now = self._without_divisions_from(record.step + 1)
         return replace(
-            self,
-            divisions=divisions,
-            next_offsets=starts,
+            now,
+            divisions=now.divisions.with_value(record.step, record),
             counted=record.counted,
-            again=read_again,
+            next_offsets={**now.next_offsets, **{r.where: r.end for r in record.ranges}},
+            again={**now.again, **{r.where: r.end for r in record.again}},
             idle=record.idle,
         )
 
-    def _next_offsets_before(self, step: int) -> dict[TopicPartition, int]:
-        """Where the next division starts, if those from `step` on are void."""
-        starts = dict(self.next_offsets)
+    def _without_divisions_from(self, step: int) -> StepLogState:
+        """As if the divisions from `step` on had not been recorded, but for `counted` and `idle`, which the caller sets: the division before `step`
+        may no longer be known. `clock_us` and `grown` stay, because the time never goes back and a topic never has fewer partitions."""
+        next_offsets, again = dict(self.next_offsets), dict(self.again)
         for void in range(self.division_next - 1, step - 1, -1):
-            starts.update({r.where: r.start for r in self.divisions[void].ranges})
-        return starts
-
-    def _read_again_before(self, step: int) -> dict[TopicPartition, int]:
-        """As `_next_offsets_before`, of what is read again."""
-        again = dict(self.again)
-        for void in range(self.division_next - 1, step - 1, -1):
+            next_offsets.update({r.where: r.start for r in self.divisions[void].ranges})
             again.update({r.where: r.start for r in self.divisions[void].again})
-        return again
+        return replace(self, divisions=self.divisions.drop_from(step), next_offsets=next_offsets, again=again)
 
     def _with_turn(self, record: RevisionTurn) -> StepLogState:
         """If the turn ends a switch, the divisions from its step on are void, and so is what only the next revision knows of topics."""
         log, phase = self, self.revisions.phase
         if isinstance(phase, Switching):
             step, read_again = phase.switch.step, {each.topic for each in phase.intent.again if not each.is_live}
-            log = replace(
-                self,
-                divisions=self.divisions.drop_from(step),
-                next_offsets=self._next_offsets_before(step),
-                counted=phase.counted,
-                idle=(),
-            )._without_topics((self.topics.keys() | read_again) - set(phase.known))
+            kept = replace(self._without_divisions_from(step), counted=phase.counted, idle=())
+            log = kept._without_topics((self.topics.keys() | read_again) - set(phase.known))
         if record.reason != "taken_back":  # what was filled is void
             log = replace(log, again={})
         return replace(log, revisions=log.revisions.with_turn(record, log.steps, log.division_next))

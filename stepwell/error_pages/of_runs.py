@@ -138,7 +138,7 @@ PAGES = (
         classes=(
             "TaskLost",
             "StaleTask",
-            "DividedAgain",
+            "Redivided",
             "StepTooLarge",
             "NotOpen",
             "UnknownVersion",

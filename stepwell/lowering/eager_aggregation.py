@@ -27,6 +27,7 @@ from engine.model.circuit import Circuit
 from engine.model.joins import Join, JoinPartials
 from engine.model.node import Column
 from engine.model.rows import Map
+from engine.operators.aggregate_functions import FUNCTIONS, Total
 from engine.operators.aggregate_plan import aggregate_plan_of
 from engine.operators.arrangement import Key
 from stepwell.lowering.builder import CircuitBuilder
@@ -152,11 +153,10 @@ class _Shape:
 
 def is_linear(call: AggregateCall, argument: pa.DataType | None) -> bool:
     """Whether partial results of the call can be added up. `argument`: the type of its argument; None for count(*)."""
-    if call.distinct:
+    function = FUNCTIONS[call.function]
+    if call.distinct or not isinstance(function, Total):
         return False
-    if call.function == "count":
-        return True
-    return call.function in ("sum", "avg") and argument is not None and not pa.types.is_floating(argument)
+    return not function.adds_values or (argument is not None and not pa.types.is_floating(argument))
 
 
 def sums_of(calls: tuple[AggregateCall, ...], types: tuple[pa.DataType, ...]) -> tuple[pa.DataType, ...]:

@@ -171,7 +171,7 @@ def _remember(written: Any, record: DivisionRecord) -> None:
 
 @contextmanager
 def cut_that_voids_no_later_division() -> Iterator[None]:
-    real = StepLogState._with_division_again
+    real = StepLogState._with_division_replaced
 
     def keep(self: Any, cut: DivisionRecord) -> Any:
         if cut.counted != self.divisions[cut.step].counted or cut.ranges == self.divisions[cut.step].ranges:
@@ -179,7 +179,7 @@ def cut_that_voids_no_later_division() -> Iterator[None]:
         positions = {**self.next_offsets, **{r.where: r.end for r in cut.ranges}}
         return replace(self, divisions=self.divisions.with_value(cut.step, cut), next_offsets=positions)
 
-    with broken(StepLogState, "_with_division_again", keep):
+    with broken(StepLogState, "_with_division_replaced", keep):
         yield
 
 
@@ -1009,14 +1009,14 @@ def snapshot_without_error_rows() -> Iterator[None]:
 @contextmanager
 def division_counted_again_keeps_those_after_it() -> Iterator[None]:
     """A step is divided again to count its error rows, and the division after it still stands, which counts none."""
-    real = StepLogState._with_division_again
+    real = StepLogState._with_division_replaced
 
     def keep(self: Any, again: Any) -> Any:
         if again.counted == self.divisions[again.step].counted:
             return real(self, again)
         return replace(self, divisions=self.divisions.with_value(again.step, again), counted=again.counted)
 
-    with broken(StepLogState, "_with_division_again", keep):
+    with broken(StepLogState, "_with_division_replaced", keep):
         yield
 
 

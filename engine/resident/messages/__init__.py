@@ -31,7 +31,18 @@ from engine.resident.messages.message import (
     order_answered_by,
     order_of,
 )
-from engine.resident.messages.programs import Adopt, Adopted, Clear, Cleared, Foresee, Foreseen, Measure, Measured, Size
+from engine.resident.messages.programs import (
+    Adopt,
+    Adopted,
+    Clear,
+    Cleared,
+    Foresee,
+    Foreseen,
+    Measure,
+    Measured,
+    RegisteredIds,
+    Size,
+)
 from engine.resident.messages.slots import (
     Copied,
     Copies,
@@ -141,6 +152,7 @@ __all__ = [
     "Read",
     "Refuse",
     "Register",
+    "RegisteredIds",
     "ReleaseSlots",
     "Released",
     "Remove",

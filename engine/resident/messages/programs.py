@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from base.options import OutputFormatName
 from engine.resident.messages.message import Answer, Beside, Order
-from io_kafka.formats.encodings import AvroIds, ProtobufIds
+from io_kafka.formats.encodings import SchemaIds
+from io_kafka.formats.table import ids_of, name_of
 
 
 class Foreseen(Answer):
@@ -19,6 +21,21 @@ class Foresee(Beside[Foreseen]):
     digests: tuple[str, ...]
 
 
+class RegisteredIds(NamedTuple):
+    """The ids of the schemas of an output. The name of the format stands for the class that they have elsewhere."""
+
+    format: OutputFormatName
+    value: int
+    key: int | None
+
+    @classmethod
+    def of(cls, ids: SchemaIds) -> RegisteredIds:
+        return cls(name_of(ids), ids.value, ids.key)
+
+    def ids(self) -> SchemaIds:
+        return ids_of(self.format, self.value, self.key)
+
+
 class Adopted(Answer):
     step: int
 
@@ -27,7 +44,7 @@ class Adopt(Order[Adopted]):
     """The steps from `step` on run the program with this document, which is in `topic` (engine/run/program_document.py).
 
     `first`: the first step of the program, which is before `step` if the worker has opened a later version. `topics`: of the sources, by handle.
-    `partitions`, `avro_ids`, `protobuf_ids`: of the outputs, by handle; see RunFacts. `revision`: the one that is in force in these steps.
+    `partitions`, `schema_ids`: of the outputs, by handle; see RunFacts. `revision`: the one that is in force in these steps.
     `readable`: by which document the views of a revision are read, of those that a version may have. `later`: documents of programs that follow.
     What no Foresee has named before is read now."""
 
@@ -37,8 +54,7 @@ class Adopt(Order[Adopted]):
     first: int
     topics: dict[str, tuple[str, ...]]
     partitions: dict[str, int]
-    avro_ids: dict[str, AvroIds]
-    protobuf_ids: dict[str, ProtobufIds]
+    schema_ids: dict[str, RegisteredIds]
     revision: int
     readable: dict[int, str]
     later: tuple[str, ...]

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from engine.accumulators.order import has_codes, is_ordered
 from engine.model.ordered import RANKING, Frame, SortKey, Window, WindowCall, WindowFunction
+from engine.operators.aggregate_functions import is_extreme
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type, catalyst_type
 from stepwell.lowering.context import Lowering
@@ -310,7 +311,7 @@ def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: t
     if read.function in RANKING or read.function == "lead":
         frame = Frame("rows", None, None)  # it does not read the frame that Spark writes there
     type_ = _type(read, None if argument is None else types[argument])
-    signed = read.function in ("min", "max") and pa.types.is_floating(type_)
+    signed = is_extreme(read.function) and pa.types.is_floating(type_)
     return WindowCall(
         read.function,
         argument,
@@ -326,8 +327,8 @@ def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: t
 def _type(read: _Read, argument: pa.DataType | None) -> pa.DataType:
     """Spark's type of the result."""
     if read.aggregate is not None:
-        is_extreme = read.function in ("min", "max") and argument is not None
-        if is_extreme and (pa.types.is_nested(argument) or not is_ordered(argument)):
+        chooses = is_extreme(read.function) and argument is not None
+        if chooses and (pa.types.is_nested(argument) or not is_ordered(argument)):
             raise UnsupportedPlan(
                 "Window", f"{read.function} of {argument} is not supported", "Use a field or an element of it"
             )

@@ -83,8 +83,10 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         first=5,
         topics={"s": ("t", "u")},
         partitions={"v": 2},
-        avro_ids={"v": AvroIds(1, None)},
-        protobuf_ids={"w": ProtobufIds(1, 2)},
+        schema_ids={
+            "v": messages.RegisteredIds.of(AvroIds(1, None)),
+            "w": messages.RegisteredIds.of(ProtobufIds(1, 2)),
+        },
         revision=3,
         readable={2: "b0", 3: "c0"},
         later=("d0",),
