@@ -46,7 +46,7 @@ test: $(STAMP)
 # What the suite leaves out because other tests stand for it. A quarter of an hour: before a release, and after a change of what they are about.
 test-long: export PYTHONDONTWRITEBYTECODE =
 test-long: $(STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS) -m long $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "long and not soak" $(TESTS)
 
 check: lint types test
 

@@ -143,6 +143,7 @@ def test_a_worker_lost_at_every_point(play: Playground, workers: int, points: tu
     oracle.verify_twin(play.twin(resolved, story, workers=4 - workers))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mode", "points"), MODES_AND_POINTS)
 def test_a_change_of_the_layout_broken_off_at_every_point(
     play: Playground, mode: RescaleMode, points: tuple[Point, ...]

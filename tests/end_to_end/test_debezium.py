@@ -162,6 +162,7 @@ def check(play: Playground, resolved: Resolved, whole: dict[str, list[TopicMessa
     return rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("partitions", "truncates"), [pytest.param(1, True, marks=pytest.mark.soak), (3, False)])
 def test_every_view_is_the_answer_over_all_values(play: Playground, partitions: int, truncates: bool) -> None:
     """For any number of workers, and although each run crashes and replays."""

@@ -293,6 +293,7 @@ def killed(run: Running, numbers: Sequence[int]) -> list[int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("among_steps", "at_rest"), [((1,), (0, 1, 2)), pytest.param((0, 1, 2), (1,), marks=pytest.mark.soak)]
 )
@@ -375,6 +376,7 @@ def test_jobs_that_somebody_cancels_are_started_again(play: Playground) -> None:
     assert play.check_steps(resolved) == 6
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(psutil.Process, "rlimit"), reason="limits of another process can be set on Linux only")
 def test_a_worker_without_memory_is_replaced(play: Playground) -> None:
     """Whatever it was doing when an allocation failed."""

@@ -113,6 +113,7 @@ CREATE MATERIALIZED VIEW two TBLPROPERTIES ('topic' = '@two', 'mode' = 'upsert',
 """
 
 
+@pytest.mark.long
 def test_a_transition_needs_room_and_goes_on_when_there_is_some(play: Playground, small_disk: Path) -> None:
     """The new view may need as much as the table, which has 6 MB. With 3 MB free it is refused. If the disk runs full later, the run ends with
     the exit code of a full disk, and the next one goes on with the transition."""

@@ -86,6 +86,7 @@ def test_a_host_with_both_databases_gets_both_tasks(cluster: Cluster) -> None:
     cluster.check()
 
 
+@pytest.mark.long
 def test_a_host_that_is_away_ends_the_run_and_is_waited_for_in_vain(cluster: Cluster) -> None:
     cluster.run("ab")
     written = cluster.play.read("out")

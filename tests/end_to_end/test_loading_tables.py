@@ -264,6 +264,7 @@ class Reads:
             yield batch.slice(1)
 
 
+@pytest.mark.long
 def test_an_abort_leaves_the_former_load(play: Playground, data: Path) -> None:
     play.send("clicks", clicks(0, 100))
     write_people(data, "A", "B")

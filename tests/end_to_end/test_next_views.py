@@ -106,6 +106,7 @@ def test_the_views_of_the_next_revision_are_its_batch_answer_before_the_switch(p
     play.check(now)
 
 
+@pytest.mark.long
 def test_a_view_of_the_next_revision_that_is_in_error_has_no_answer_and_one_that_is_repaired_has(
     play: Playground,
 ) -> None:

@@ -86,6 +86,7 @@ CONF = {"stepwell.step.rows.max": 40}
 """So that there are many steps, and messages are read again in many portions."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", sampled([3, 1], 2))
 def test_views_over_a_stream_are_changed_and_come(play: Playground, workers: int) -> None:
     """Aggregates, an outer join with a table from state, an append output that only gains rows, and a source that is new."""
@@ -310,6 +311,7 @@ def test_a_topic_that_grows_meanwhile_is_read_whole(play: Playground) -> None:
     play.check(now)
 
 
+@pytest.mark.long
 def test_large_messages_are_read_again_within_the_bound_of_bytes(play: Playground) -> None:
     conf = {"stepwell.step.bytes.max": 40_000}
     play.topic("clicks")
@@ -355,6 +357,7 @@ CREATE MATERIALIZED VIEW ages TBLPROPERTIES ('topic' = '@ages', 'mode' = 'upsert
     play.check(now)
 
 
+@pytest.mark.long
 def test_a_source_that_wants_the_timestamps_of_messages_comes(play: Playground) -> None:
     """The messages are read otherwise for new nodes, and for all from the switch on, by the workers that are there."""
     conf = {**CONF, "stepwell.checkpoint.interval": "1h"}
@@ -398,6 +401,7 @@ def by_value() -> DataFrame:
 """
 
 
+@pytest.mark.long
 def test_a_topic_that_joins_a_pattern_is_read_again_too(play: Playground) -> None:
     """It has joined at a start, and no step has read of it."""
     play.topic("c1")
@@ -425,6 +429,7 @@ def test_a_topic_that_joins_a_pattern_is_read_again_too(play: Playground) -> Non
     assert values() == expected, run.board.show()["transition_last"]
 
 
+@pytest.mark.long
 def test_a_topic_that_only_the_next_project_reads_and_that_goes_leaves_the_old_one(play: Playground) -> None:
     """The run goes on, also after a restart."""
     play.topic("clicks")
@@ -449,6 +454,7 @@ def test_a_topic_that_only_the_next_project_reads_and_that_goes_leaves_the_old_o
     play.check(before)
 
 
+@pytest.mark.long
 def test_a_topic_that_goes_between_the_switch_and_its_step_leaves_the_old_project(play: Playground) -> None:
     """The run is down meanwhile, and no start may need the topic."""
     play.topic("clicks")

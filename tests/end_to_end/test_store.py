@@ -289,6 +289,7 @@ def test_a_change_of_the_layout_that_the_store_does_not_have_is_undone_and_made_
     play.check_steps(started)
 
 
+@pytest.mark.long
 def test_a_transition_after_the_stored_version_is_replayed_from_the_store(
     play: Playground, started: Resolved, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ def checkpoint(run: Running) -> None:
     run.wait_until(lambda shown: shown["checkpoint_version"] > version)
 
 
+@pytest.mark.long
 def test_workers_are_lost_after_the_transition_is_settled(play: Playground) -> None:
     """The step log has forgotten the transition by then."""
     play.topic("orders", 2)
@@ -100,6 +101,7 @@ def test_a_replay_after_an_abort_leaves_the_error_rows_of_new_nodes_out(play: Pl
     play.check(before)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("corrected", [pytest.param(CORRECTED[0], marks=pytest.mark.soak), CORRECTED[1]])
 def test_a_corrected_view_is_released_with_what_its_output_has_kept(play: Playground, corrected: str) -> None:
     play.topic("orders", 2)

@@ -193,6 +193,7 @@ def test_an_abort_leaves_the_old_project(play: Playground) -> None:
     play.check_steps(now)
 
 
+@pytest.mark.long
 def test_a_start_applies_the_files_and_ends_with_what_is_there(play: Playground) -> None:
     """With `--available-now` too: it fills, switches, reads and ends."""
     play.topic("orders", 2)
@@ -260,6 +261,7 @@ CREATE MATERIALIZED VIEW best TBLPROPERTIES ('topic' = '@best', 'mode' = 'upsert
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_two_sources_read_one_topic(play: Playground, workers: int) -> None:
     """One of them has the last row of each key, and one each message. That one is renamed, and then dropped."""

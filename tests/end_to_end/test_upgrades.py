@@ -179,6 +179,7 @@ def test_a_correction_that_is_broken_off_goes_on(play: Playground, point: Point,
         play.check_steps(resolved)
 
 
+@pytest.mark.long
 def test_what_was_computed_in_another_way_and_not_stored_cannot_be_compared(play: Playground) -> None:
     """The state has sums, of which this release would make other rows than the one before."""
     resolved = begun(play)
@@ -217,6 +218,7 @@ def test_functions_of_another_python_are_planned_again(play: Playground, monkeyp
     play.check(resolved)
 
 
+@pytest.mark.long
 def test_steps_of_the_release_before_are_not_run_again(play: Playground) -> None:
     resolved = begun(play)
     with operators(joins=wrong_joins()), arm(Order("output.committed", "raise")), pytest.raises(Crash):
@@ -232,6 +234,7 @@ def test_steps_of_the_release_before_are_not_run_again(play: Playground) -> None
         play.check(resolved)
 
 
+@pytest.mark.long
 def test_an_abort_ends_the_run_for_nothing_could_go_on(play: Playground) -> None:
     resolved = begun(play)
     by_the_release_before(play, resolved)
@@ -247,6 +250,7 @@ def test_an_abort_ends_the_run_for_nothing_could_go_on(play: Playground) -> None
         play.check(resolved)
 
 
+@pytest.mark.long
 def test_a_transition_of_the_release_before_is_ended_by_it(play: Playground) -> None:
     resolved = begun(play)
     by_the_release_before(play, resolved)

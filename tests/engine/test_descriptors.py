@@ -94,6 +94,7 @@ def named(index: int) -> str:
     return f"node {index}: {CIRCUIT.nodes[index]}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_restart_between_two_steps_changes_nothing(seed: int) -> None:
     """Otherwise an operator keeps something elsewhere than in its traces."""

@@ -396,6 +396,7 @@ def test_the_state_does_not_grow_with_the_input(name: str) -> None:
     assert max(sizes[half:]) <= 1.2 * max(sizes[:half]), sizes
 
 
+@pytest.mark.long
 def test_workers_and_moves_of_slots_do_not_change_when_groups_close() -> None:
     """The outputs of the circuit of all kinds, each with its watermark, on any number of workers."""
     names = ("closed", "ended", "once", "met")

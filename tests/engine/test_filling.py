@@ -307,6 +307,7 @@ def test_a_view_that_grows_otherwise_now_has_readers(grows: bool, has_largest: b
 KINDS_FED = {operator.node for operator in OPERATORS if operator.fed is not None}
 
 
+@pytest.mark.long
 def test_every_kind_whose_state_tells_its_content_is_fed() -> None:
     """A is the whole circuit, and B has a view over each node of it, which is filled from that node's state if that is possible."""
     before = base()

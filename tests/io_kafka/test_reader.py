@@ -323,7 +323,7 @@ def test_a_topic_that_is_not_there_is_named(settings: KafkaSettings, topic: str)
 
 
 @IN_BOTH_WAYS
-@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("ahead", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_topic_that_was_read_before_may_be_deleted_while_others_are_read(
     settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions, ahead: bool
 ) -> None:

@@ -352,6 +352,7 @@ def worlds(draw: st.DrawFn) -> World:
     return world
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=examples(20))
 @given(worlds())
 def test_it_neither_oscillates_nor_lets_the_lag_grow(world: World) -> None:
