@@ -17,7 +17,7 @@ class Address:
 
     @staticmethod
     def parse(text: str) -> Address:
-        """Of HOST:PORT, where the host of IPv6 stands in brackets. Raises ValueError."""
+        """Returns the address that the text HOST:PORT names. A host of IPv6 stands in brackets. Raises ValueError."""
         host, colon, port = text.rpartition(":")
         bare = host.removeprefix("[").removesuffix("]")
         if not colon or not bare or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 WORKERS_MAX = 1024
-"""Of a pipeline. It prevents a typing error from asking for a million task slots; local mode has task slots for so many."""
+"""The largest number of workers of a pipeline. It prevents a typing error from asking for a million task slots; local mode has task slots for so
+many."""
 
 SWITCH_ROWS_MAX = 1_000_000
 """The rows of all differences together that the step of a switch passes on. They are in memory at once, and are one transaction of Kafka."""

@@ -11,7 +11,7 @@ Ranges = tuple[Range, ...]
 
 
 def union(ranges: Iterable[Range]) -> Ranges:
-    """Of ranges in any order. They may overlap, and empty ones count for nothing."""
+    """Returns the union of these ranges, which may be in any order. They may overlap, and empty ones are left out."""
     merged: list[Range] = []
     for first, end in sorted(each for each in ranges if each[0] < each[1]):
         if merged and first <= merged[-1][1]:

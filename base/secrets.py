@@ -102,7 +102,7 @@ def _without_inner(value: str, take: Callable[[str], None]) -> str:
 
 
 def _json_masked(text: str, mask: Callable[[str], str]) -> str:
-    """With each secret value, however deep, replaced by what `mask` makes of it."""
+    """Returns the text with each secret value, however deep, replaced by what `mask` makes of it."""
     parts, at = list[str](), 0
     for name in _JSON_NAME.finditer(text):
         value = _JSON_VALUE.match(text, name.end()) if name.start() >= at and _is_secret_item(name[2]) else None

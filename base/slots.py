@@ -94,7 +94,7 @@ Name = TypeVar("Name", int, str)
 
 
 def drop_empty(owned: Mapping[Name, SlotSet]) -> dict[Name, SlotSet]:
-    """Without those that own nothing."""
+    """Returns the sets of slots by worker, without those of workers that own nothing."""
     return {worker: slots for worker, slots in owned.items() if slots != NO_SLOTS}
 
 

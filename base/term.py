@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 ATTEMPTS_MAX = 1 << 20
-"""Of an epoch. With a recovery each second they last for twelve days."""
+"""The number of attempts that an epoch may have. With a recovery each second they last for twelve days."""
 
 
 class Term(NamedTuple):

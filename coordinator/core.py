@@ -131,7 +131,7 @@ class Core:
     finishes: bool = False
     """It reads nothing new."""
     holds: Holds = NOTHING_HELD
-    """Those of the last call of `next`."""
+    """The holds of the last call of `next`."""
     exhausted: bool = field(init=False)
     """What it runs has nothing more to read."""
     story: deque[object] = field(default_factory=lambda: deque(maxlen=STORY_EVENTS_MAX), repr=False)

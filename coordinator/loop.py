@@ -161,7 +161,7 @@ class RevisionRun:
             course.start = self._start(spec, revision)
 
     def _inputs(self, running: Running) -> Inputs:
-        """They outlive a recovery and a program as far as the run's start decides what it reads."""
+        """Makes the inputs. They outlive a recovery and a program as far as the run's start decides what it reads."""
         spec, plan, board, log = running.spec, running.setup.numbered, self._board, self._writer.state
         former = self._inputs_before
         topics = InputTopics(
@@ -343,8 +343,8 @@ class RevisionRun:
 
     def _look_around(self, core: Core, crew: Crew) -> Holds:
         """Takes what has happened since the last action. What users have asked for comes first, because all others heed it. A rescale and a
-        transition come before the store, which records what it has stored: a transition that has become due waits for that, and what the
-        store holds is known when all of them have had their say."""
+        transition come before the store, which records what it has stored. A transition that has become due waits for that, and only after all
+        of them is known what the store holds."""
         self._in_force.take(core, crew, is_finishing=self._finishes)
         self._request_periodic_checkpoint(core)
         self._rescaling.look(core, crew)

@@ -168,7 +168,7 @@ class Measured:
 
 
 class Measures:
-    """Of one run. Thread-safe."""
+    """The measures of one run. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -280,7 +280,7 @@ class Measures:
 
     @property
     def newest_ms(self) -> dict[tuple[str, int], int]:
-        """See Measured."""
+        """The timestamp of the newest message that was read of each partition, in milliseconds since 1970, by topic and partition."""
         with self._lock:
             return dict(self._newest_ms)
 

@@ -62,7 +62,7 @@ class Inbox(Generic[R]):
             raise asked.fault
 
     def put(self, request: R) -> Asked[R]:
-        """As `ask`, for a caller that does not wait for the answer. Raises the fault if the run is over."""
+        """Adds a request as `ask` does, and returns it without waiting for the answer. Raises the fault if the run is over."""
         asked = Asked(request)
         with self._lock:
             if self._is_over:
@@ -115,7 +115,7 @@ class Requests:
         self._layout.ask(request, seconds)
 
     def ask_without_waiting(self, request: LayoutRequest) -> Asked[LayoutRequest]:
-        """As `ask_layout`, whose answer the caller does not wait for. Raises RescaleRefused if the run is over."""
+        """Asks for what `ask_layout` asks for, without waiting for the answer. Raises RescaleRefused if the run is over."""
         return self._layout.put(request)
 
     def take_layout(self) -> list[Asked[LayoutRequest]]:
@@ -136,7 +136,7 @@ class Requests:
         self._revision.ask(request, seconds)
 
     def ask_revision_without_waiting(self, request: RevisionRequest) -> Asked[RevisionRequest]:
-        """As `ask_revision`, whose answer the caller does not wait for. Raises TransitionRefused if the run is over."""
+        """Asks for what `ask_revision` asks for, without waiting for the answer. Raises TransitionRefused if the run is over."""
         return self._revision.put(request)
 
     def take_revision(self) -> list[Asked[RevisionRequest]]:

@@ -45,11 +45,11 @@ class InputTopic:
     nulls: tuple[str, ...] = ()
 
     def with_auth(self, auth: str | None) -> InputTopic:
-        """The same with the password for its registry, which is a setting."""
+        """Returns this source with the password for its registry, which is a setting."""
         return replace(self, table=self.table.with_auth(auth))
 
     def with_registry_of(self, other: InputTopic) -> InputTopic:
-        """The same with the registry of another source, if both have one."""
+        """Returns this source with the registry of another one, if both have a registry."""
         form = other.table.format
         if not isinstance(form, SourceFormat) or not isinstance(form.encoding, WithRegistry):
             return self
@@ -77,7 +77,7 @@ class OutputTopic:
     registry: RegistryAddress | None = None
 
     def with_auth(self, auth: str | None) -> OutputTopic:
-        """As of InputTopic."""
+        """Returns this output with the password for its registry, which is a setting."""
         return self if self.registry is None else replace(self, registry=replace(self.registry, auth=auth))
 
 
@@ -129,27 +129,27 @@ class PipelineSpec:
     kafka: KafkaSettings
     limits: Limits
     workers: int | None = None
-    """See WorkersWanted."""
+    """The number of workers in the project's settings; see WorkersWanted."""
     workers_now: int | None = None
-    """See WorkersWanted."""
+    """The number of workers that the command names which starts the run; see WorkersWanted."""
     workers_default: int | None = 1
-    """See WorkersWanted."""
+    """The number of workers of a new state, if nobody has said one; see WorkersWanted."""
     shards: int = SHARDS_FIXED
-    """Their number under the fixed policy, in a new state."""
+    """The number of shards under the fixed policy, in a new state."""
     inaccuracy: float | None = None
-    """With it, the policy of a new state is the dynamic one."""
+    """The inaccuracy of the dynamic policy, which a new state has then. None: a new state has the fixed policy."""
     policy_now: Policy | None = None
-    """That of the rescale which `workers_now` asks for. None keeps the one of the state."""
+    """The policy of the rescale which `workers_now` asks for. None keeps the one of the state."""
     checkpoint_interval_s: float = 10.0
     clock_resolution_us: int = 1_000_000
-    """See StepClock."""
+    """To so many microseconds the time of a step is rounded down; see StepClock."""
     idle_after_s: float | None = None
-    """See IdleInputs."""
+    """How long an input is silent before it is idle; None: it is never idle. See IdleInputs."""
     step_header: bool = True
     switch_rows_max: int = SWITCH_ROWS_MAX
-    """See SWITCH_ROWS_MAX."""
+    """The bound of the rows that the step of a switch passes on; see SWITCH_ROWS_MAX."""
     drain_rows_max: int = DRAIN_ROWS_MAX
-    """See DRAIN_ROWS_MAX. Users cannot set it; tests make it smaller."""
+    """The bound of the rows that one step of a drain passes on; see DRAIN_ROWS_MAX. Users cannot set it; tests make it smaller."""
     replication: int = -1
     """The replication factor of topics that are created; -1 is the broker's default."""
     steps_kept: int = 100_000
@@ -158,9 +158,9 @@ class PipelineSpec:
     shrink_after_s: float | None = 60.0
     """How long a start waits for more task slots before it goes on with fewer workers. None means that it never does."""
     silence_s: float = 5.0
-    """See engine/resident/liveness.py."""
+    """How long a worker may be silent; see engine/resident/liveness.py."""
     progress_s: float = 30.0
-    """See engine/resident/liveness.py."""
+    """How long a worker may make no progress, unless its steps are slow; see engine/resident/liveness.py."""
     pace: Pace = Pace()
     """Users cannot set it; tests make it faster."""
     store: StoreSettings | None = None
@@ -172,15 +172,15 @@ class PipelineSpec:
     on_cluster: bool = False
     """Whether the workers run on other hosts."""
     registry_auth: str | None = field(default=None, repr=False)
-    """See RegistryAddress."""
+    """The user and password for schema registries; see RegistryAddress."""
     places: Mapping[str, str] = field(default_factory=dict)
-    """See PlanDocument. They are for people."""
+    """The file and the line of each view's definition, by its name; see PlanDocument. They are for people."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """See PlanDocument. They are for people."""
+    """The versions of Stepwell, Spark and Python, by name; see PlanDocument. They are for people."""
     marks: Marks = field(default_factory=dict)
-    """See PlanDocument."""
+    """Which views count which sources from some offsets on; see PlanDocument."""
     fingerprint_of_files: str = ""
-    """See PlanDocument."""
+    """The fingerprint of the circuit as the files define it, if there are marks; otherwise empty. See PlanDocument."""
 
     @property
     def log_topic(self) -> str:

@@ -43,7 +43,7 @@ class Status:
     pipeline: str
     epoch: int = 0
     revision: int = 0
-    """Of the project that answers."""
+    """The revision of the project that answers."""
     phase: ServicePhase = "starting"
     step: int = 0
     """The last one that the state has; 0 before the first one too."""
@@ -182,7 +182,7 @@ class StatusBoard:
         self.update(kafka_up=True, kafka_away_since=None, kafka_fault=None)
 
     def show_project(self, project: ProjectShown) -> None:
-        """Of a view that the project lacks nothing is known any more."""
+        """Shows this project from now on. What is known of a view that it lacks is forgotten."""
         self.measures.show_project(project)
         views = {node.name for node in project.circuit.nodes if isinstance(node, View)}
         with self._lock:

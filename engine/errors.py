@@ -27,7 +27,7 @@ class EngineError(Fault):
         self.node: int | None = None
 
     def locate(self, *, owner: str, step: int, place: str | None = None, node: int | None = None) -> Self:
-        """The same error with these fields. Fields that are known already stay."""
+        """Gives the error these fields and returns it. Fields that are known already stay."""
         self.owner = owner if self.owner is None else self.owner
         self.place = place if self.place is None else self.place
         self.step = step if self.step is None else self.step

@@ -27,7 +27,7 @@ class Messages(NamedTuple):
 
     @classmethod
     def plain(cls, keys: pa.BinaryArray, values: pa.BinaryArray, offsets: pa.Int64Array) -> Messages:
-        """Of which nothing else was read."""
+        """Returns messages without extras, because nothing else was read of them."""
         return cls(keys, values, offsets, pa.nulls(len(offsets)))
 
     @property
@@ -59,7 +59,7 @@ class Messages(NamedTuple):
         return Messages(*(pa.concat_arrays([column]) for column in self))
 
     def split(self, offset: int) -> tuple[Messages, Messages]:
-        """Of one partition, the messages below `offset`, and the others."""
+        """Divides the messages of one partition: those below `offset`, and the others."""
         cut = int(np.searchsorted(self.offsets.to_numpy(), offset))
         return self.part(0, cut), self.part(cut, self.length)
 

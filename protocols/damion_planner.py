@@ -68,7 +68,7 @@ class DamionPlanner:
         self._deliver()
 
     def next(self, slots_max: int) -> Move | None:
-        """The move that is due, the same one until `note_move` is called; None if all machines have ended. `slots_max` is of no account."""
+        """Returns the move that is due, the same one until `note_move` is called; None if all machines have ended. `slots_max` is not used."""
         while not self._states and self._turns:
             giver = self._turns.popleft()
             for to, message in self._rounds.pop(giver):
@@ -114,7 +114,7 @@ class DamionPlanner:
                 self._carry_out(to, instruction)
 
     def _states_for(self, name: str, message: OperatorMessage) -> dict[int, None]:
-        """Of the slots that the message is about."""
+        """Returns a state for each of the slots that the message is about, by the hash that stands for the slot. The states are None here."""
         match message:
             case Shutdown() | Named():
                 about = self._slots[name]

@@ -51,7 +51,7 @@ def open_committed(path: Path) -> Iterator[Environment]:
 
 @contextmanager
 def begin_write(path: Path, epoch: int) -> Iterator[Writer]:
-    """Its write transaction. Raises NoDatabase, WriterBlocked, StorageFull."""
+    """Begins a write transaction of a committed environment. Raises NoDatabase, WriterBlocked, StorageFull."""
     with ExitStack() as stack:
         yield _enter_writing(path, epoch, stack)
 

@@ -58,8 +58,8 @@ def _rename(draft: Path, path: Path) -> None:
 
 
 def _remove_drafts(path: Path, epoch: int) -> None:
-    """Those of this epoch and of earlier ones, whose makers were killed, or may not go on. Each gets another name first: a maker that does go on
-    would otherwise put what is left of its draft at the place."""
+    """Removes the drafts of this epoch and of earlier ones. Their makers were killed, or may not go on. Each draft gets another name first: a
+    maker that does go on would otherwise put what is left of its draft at the place."""
     form = re.compile(rf"\.{re.escape(path.name)}\.new-e(\d+)", re.ASCII)
     for folder in path.parent.iterdir():
         named = form.fullmatch(folder.name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def make_folders(folder: Path) -> None:
-    """Like `mkdir -p`, and durable."""
+    """Makes the folder and those above it, like `mkdir -p`, and makes them durable."""
     if not folder.exists():
         make_folders(folder.parent)
         folder.mkdir(exist_ok=True)

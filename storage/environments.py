@@ -100,7 +100,7 @@ class Reader:
         return self.items_from(prefix, prefix)
 
     def items_from(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, memoryview]]:
-        """Like `items`, from the first key that is not below `start`."""
+        """Yields what `items` yields, from the first key that is not below `start`."""
         with self._txn.cursor() as cursor:
             if not cursor.set_range(start):
                 return
@@ -374,7 +374,7 @@ def _close_if_unused(environment: Environment) -> None:
 
 
 def _drop(environment: Environment) -> None:
-    """Like `_retire`, and no new user can acquire it."""
+    """Retires an environment as `_retire` does, and no new user can acquire it."""
     del _table.open[environment.folder]
     environment.retired = True
     _close_if_unused(environment)

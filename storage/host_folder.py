@@ -37,7 +37,8 @@ from storage.errors import NoDatabase, OtherFormat, StorageError
 from storage.identity import FIRST_BIRTH, FoundDatabase, Identity
 
 LOCAL_DIR_VARIABLE = "STEPWELL_LOCAL_DIR"
-"""Of the process of an executor: it goes before the setting, because each host of a cluster may have another folder."""
+"""The environment variable of an executor that names the folder for databases. It precedes the setting, because each host of a cluster may have
+another folder."""
 
 HOST_FILE = "host.json"
 
@@ -146,7 +147,7 @@ class HostFolder:
             return None
 
     def names(self) -> list[str]:
-        """Of the folders of databases that are here, in order."""
+        """Returns the names of the folders of databases that are here, in order."""
         if not self.databases.exists():
             return []
         return sorted(folder.name for folder in self.databases.iterdir() if _FOLDER.fullmatch(folder.name))

@@ -15,24 +15,24 @@ KEY_BYTES_MAX = 507
 """LMDB's limit is 511, and the committed environment adds at most four bytes to a key."""
 
 PREFIX_BYTES = 4
-"""Those of the table and the slot."""
+"""The bytes of the table and the slot, with which a key begins."""
 
 RESERVED = b"\xff\xff"
 
 STEP_KEY = RESERVED + b"step"
-"""Its value: the number of the next step to apply. It is versioned like any other record."""
+"""The key of the number of the next step to apply. It is versioned like any other record."""
 
 CUT_KEY = RESERVED + b"cut"
-"""Its value: the number of the last cut that the database has done."""
+"""The key of the number of the last cut that the database has done."""
 
 OWNED_KEY = RESERVED + b"owned"
-"""Its value: the slots of which the database has the state, as SlotSet.to_bytes gives them."""
+"""The key of the slots of which the database has the state, as SlotSet.to_bytes gives them."""
 
 IN_ERROR_KEY = RESERVED + b"in_error"
-"""Its value: names as JSON; see Transaction.get_in_error."""
+"""The key of names as JSON; see Transaction.get_in_error."""
 
 STAGED_KEY = RESERVED + b"staged"
-"""Its value: the slots of which it has copies that nobody sees, in the form of OWNED_KEY."""
+"""The key of the slots of which the database has copies that nobody sees, in the form of OWNED_KEY."""
 
 TABLE_FIRST = 16
 """The records of tables from this one on belong to slots, and move with them. Tables below are a worker's own, and stay."""

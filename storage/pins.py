@@ -25,5 +25,6 @@ class Pin:
 
 
 def pinned_below(pins: Sequence[Pin], table: int, span: Range | None = None) -> int:
-    """Of the buckets of a table that reach into a range of slots, runs with lower numbers are pinned. Without a range: of all buckets."""
+    """Returns the number below which runs are pinned in the buckets of a table that reach into a range of slots. Without a range, all buckets
+    count."""
     return max((pin.below.get(table, 0) for pin in pins if span is None or pin.reaches_into(span)), default=0)

@@ -94,7 +94,7 @@ class Layer:
 
 
 class CutNumber(NamedTuple):
-    """Of a cut: the number of the term that orders it, and its batch, which counts from 1 in each term."""
+    """The number of a cut: the number of the term that orders it, and its batch, which counts from 1 in each term."""
 
     term: int
     batch: int
@@ -168,7 +168,7 @@ class Transaction:
         return self._staged.free_from(slot)
 
     def pinned_below(self, table: int, span: Range | None = None) -> int:
-        """See pins.py."""
+        """Returns the number below which runs of a table are pinned; see pins.py."""
         return pinned_below(self._pins, table, span) if self._pins else 0
 
     def put(self, key: bytes, value: records.Octets) -> None:
@@ -264,7 +264,7 @@ class Transaction:
         return None
 
     def _merge(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
-        """As `_all_merged`, without what is staged."""
+        """Yields what `_merge_all` yields, without what is staged."""
         return (item for item in self._merge_all(prefix, check) if not self._staged.has(item[0]))
 
     def _merge_all(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:

@@ -1,4 +1,5 @@
-"""Names of functions: one that is a bare participle says neither what the function does nor what it returns (docs/contributing.md, Names)."""
+"""Names of functions: one that is a bare participle says neither what the function does nor what it returns (docs/contributing.md, Names).
+Docstrings: one that begins with "Of one run" or "As `foo`" does not say of what it speaks."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 _PARTICIPLE = re.compile(
     r"_*(\w*[^e]ed|begun|chosen|done|drawn|found|given|gone|held|kept|known|left|lost|made|meant|met|paid|said|seen|sent|shown|taken|told|written)"
 )
+
+_FRAGMENT = re.compile(r"Of |As of |As `|Likewise\b|That of |Those of |The same ")
 
 EVENTS = {
     "coordinator": {
@@ -39,6 +42,43 @@ FIXED = {"engine": {"cached"}}
 def test_no_function_is_called_by_a_bare_participle(room: str) -> None:
     participles = {name for name in _functions(room) if _PARTICIPLE.fullmatch(name) and "_" not in name.strip("_")}
     assert participles == EVENTS.get(room, set()) | FIXED.get(room, set())
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_each_docstring_names_its_subject(room: str) -> None:
+    assert [place for place, text in _docstrings(room) if _FRAGMENT.match(text)] == []
+
+
+def test_a_fragment_is_recognised() -> None:
+    fragments = (
+        "Of one run.",
+        "As of InputTopic.",
+        "As `ask`, without waiting.",
+        "Likewise.",
+        "That of keys.",
+        "Those of a step.",
+        "The same rows.",
+    )
+    sentences = (
+        "Offsets, by partition.",
+        "As long as it fills, it waits.",
+        "That a block has it is rare.",
+        "The samenesses.",
+        "Returns the same.",
+    )
+    assert [text for text in (*fragments, *sentences) if _FRAGMENT.match(text)] == list(fragments)
+
+
+def _docstrings(room: str) -> Iterator[tuple[str, str]]:
+    """The place and the text of each string that stands alone: in a module, a class or a function, and behind a constant or a field."""
+    for file in (ROOT / room).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                yield f"{file.relative_to(ROOT)}:{node.lineno}", node.value.value.strip()
 
 
 def _functions(room: str) -> Iterator[str]:

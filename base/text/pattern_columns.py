@@ -235,7 +235,7 @@ def pattern_values(strings: pa.Array, type_: pa.DataType, pattern: str) -> tuple
 
 
 def one_in_pattern(type_: pa.DataType, pattern: str) -> Callable[[str], int | None]:
-    """The same for one text: a number of days or microseconds since 1970, or None."""
+    """Returns a function that reads one text: it gives a number of days or microseconds since 1970, or None. See `pattern_values`."""
     kind = kind_of(type_)
     assert kind is not None, f"{type_} has no pattern"
     read, unit = reader(pattern, kind), _unit_us(kind)

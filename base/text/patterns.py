@@ -20,7 +20,7 @@ from base.text.timestamps import DAY_US, HOUR_US, INT64_MAX, MINUTE_US, SECOND_U
 
 PATTERNS_KEPT_MAX = 256
 FRACTION_DIGITS = 6
-"""Of microseconds."""
+"""How many digits the fraction of a second has in microseconds."""
 
 Kind = Literal["date", "timestamp", "timestamp_ntz"]
 

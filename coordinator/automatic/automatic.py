@@ -26,12 +26,12 @@ from io_kafka.step_log.state import StepLogState
 _log = structlog.get_logger("coordinator.automatic")
 
 REMEMBERED_SAMPLES = 360
-"""Of the recorded load, a run begins with the last hour: what its workers have managed. More would delay the start by more than a fifth of a
-second."""
+"""How many samples of the recorded load a run begins with. They are those of the last hour, and say what its workers have managed. More would
+delay the start by more than a fifth of a second."""
 
 
 class Automatic:
-    """Of one run; it outlives a recovery."""
+    """The automatic choice of the number of workers in one run. It outlives a recovery."""
 
     def __init__(
         self, spec: PipelineSpec, launcher: Launcher, writer: PipelineWriter, requests: Requests, board: StatusBoard

@@ -20,16 +20,16 @@ from coordinator.rescale.cut_budget import LIVE_SHARE
 from coordinator.rescale.forecast import COLD_BYTES_PER_S, LIVE_SLOWER_MAX, moved_share
 
 UTILISATION_MAX = 0.85
-"""Of what the workers manage. Beyond it a checkpoint, or a minute with some more rows, makes a backlog."""
+"""The largest part of what the workers manage that may arrive. Beyond it a checkpoint, or a minute with some more rows, makes a backlog."""
 
 UTILISATION_TARGET = 0.7
-"""That of more workers, so that a load that still grows does not ask for another change at once."""
+"""The largest utilisation of more workers, so that a load that still grows does not ask for another change at once."""
 
 UTILISATION_LOW = 0.6
-"""That of fewer workers at most, in the busiest minute of the window."""
+"""The largest utilisation of fewer workers, in the busiest minute of the window."""
 
 DRAIN_PART = 0.5
-"""Of the time that a backlog may take: so quickly fewer workers would have to drain each one of the window."""
+"""The part of the time that a backlog may take. Fewer workers would have to drain each backlog of the window within this part."""
 
 GROWTH_MAX = 2
 """How many times as many workers a change leads to at most, unless so many were there before: what is expected of numbers that were not tried
@@ -39,19 +39,20 @@ GAIN_MIN = 1.05
 """How many times as fast more workers have to be. Less is noise, and a change costs more."""
 
 START_SECONDS = 10.0
-"""For new workers to start, and for the checkpoint that ends a change."""
+"""The time for new workers to start, and for the checkpoint that ends a change."""
 
 LIVE_PART = 1 - LIVE_SHARE
 """How much of their rate the workers keep during a live rescale."""
 
 NEARLY = 0.98
-"""Of the rate of the best number of workers: a smaller number that reaches this is as good, because the rates are estimates."""
+"""The part of the best number's rate that a smaller number of workers has to reach. It is as good then, because the rates are estimates."""
 
 WINDOWS_PER_MOVE = 4
 """Fewer workers are only taken if they have been enough for as many times as long as the change would take."""
 
 COVERED_PART = 0.9
-"""Of a window that has to have samples which tell of the load: a run that recovers again and again is no reason for fewer workers."""
+"""The part of a window that has to have samples which tell of the load. So a run that recovers again and again is no reason for fewer
+workers."""
 
 Stays = Literal[
     "off", "blocked", "cooling", "watching", "fits", "waiting", "elsewhere", "cost", "no gain", "limit", "refused"
@@ -81,7 +82,7 @@ class Limits:
     lower_after_s: float = 900.0
 
     def within(self, slots: int | None) -> Limits:
-        """The same with as many task slots as Spark has; None if that is not known."""
+        """Returns these limits with no more workers than Spark has task slots. `slots`: None if that is not known."""
         if slots is None:
             return self
         return Limits(min(self.least, slots), min(self.most, slots), self.drain_s, self.lower_after_s)

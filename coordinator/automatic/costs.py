@@ -15,7 +15,8 @@ from statistics import median
 from coordinator.automatic.load import LoadSample
 
 STEPS_MIN = 10
-"""Of a size of steps that counts, if some size has as many: the largest steps are rare and decide most, so a few slow ones must not."""
+"""How many steps a size needs to count, if some size has as many. The largest steps are rare and decide most, so a few slow ones must not
+decide."""
 
 SPREAD_MIN = 1.5
 """Between the sizes of two steps that together say what a row costs. Of closer ones the noise of their times says more."""
@@ -32,7 +33,7 @@ class StepCosts:
 
     @property
     def rows_max(self) -> float:
-        """Of the largest steps that were seen."""
+        """The rows of the largest steps that were seen."""
         return self.points[-1][0]
 
     @property
@@ -56,7 +57,8 @@ class StepCosts:
         return 0.0 if per_row is None else per_row * rows / self.ms_at(rows)
 
     def ms_at(self, rows: float) -> float:
-        """Of a step with so many rows. Without a cost of a row, it is that of the largest step in proportion."""
+        """Returns the milliseconds of a step with so many rows. If the cost of a row is not known, they are those of the largest step in
+        proportion."""
         most, ms = self.points[-1]
         per_row = self.ms_per_row
         return ms * rows / most if per_row is None else max(ms + per_row * (rows - most), per_row * rows, 1e-6)

@@ -44,7 +44,8 @@ SURE_SAMPLES = 30
 """After so many samples since a change, what is measured counts alone. Before, it counts in proportion beside what was known or expected."""
 
 BARREN_PART = 0.1
-"""Of linear growth: more workers that brought less than this have brought nothing. A verdict that noise has made costs one change back."""
+"""The part of linear growth that more workers have to bring. If they brought less than this, they have brought nothing. A verdict that noise has
+made costs one change back."""
 
 BARREN_SECONDS = 6 * 3600.0
 """For how long more workers are not tried again after they have brought nothing: cores do not come by themselves, but somebody may move the
@@ -137,7 +138,7 @@ class Knowledge:
             self.barren = None
 
     def interrupt(self, seconds: float) -> None:
-        """For so long nobody has sampled, because the pipeline did not run or was not looked at."""
+        """Nobody has sampled for so long, because the pipeline did not run or was not looked at."""
         self.now += seconds
         self._forget_barren()
         self.workers, self.costs, self.trial, self.changing_s = None, None, None, 0.0
@@ -196,7 +197,7 @@ class Knowledge:
 
     @property
     def lag(self) -> int:
-        """At the end of the last sample that tells of the load."""
+        """The lag at the end of the last sample that tells of the load."""
         return self.recent[-1].lag if self.recent else 0
 
     @property
@@ -206,12 +207,13 @@ class Knowledge:
 
     @property
     def arriving_per_s(self) -> float:
-        """That, or the median over the very last samples if it is higher: a load that grows is noticed in half the time."""
+        """The rows that arrive in a second: `arrived_per_s`, or the median over the very last samples if it is higher: a load that grows is
+        noticed in half the time."""
         return max(self.arrived_per_s, median(list(self.arrivals)[-UP_SAMPLES:]) if self.arrivals else 0.0)
 
     @property
     def has_backlog(self) -> bool:
-        """In all of the last samples."""
+        """Whether there was a backlog in all of the last samples."""
         last = self._last
         return len(last) == UP_SAMPLES and all(sample.lag > self.backlog_rows for sample in last)
 

@@ -26,14 +26,14 @@ NO_STEPS = StepClass(0, 0, 0.0)
 
 @dataclass(frozen=True)
 class LoadSample:
-    """What the load was in a while."""
+    """The load of the pipeline in a span of time."""
 
     seconds: float
-    """The length of the while."""
+    """The length of the span."""
     busy_s: float
     """The time in which steps ran. Steps that overlap count once."""
     rows: int
-    """Of the steps that ended in it."""
+    """The rows of the steps that ended in it."""
     arrived: int
     """The rows that came to the input topics."""
     lag: int
@@ -41,7 +41,7 @@ class LoadSample:
     workers: int
     """How many there were at its end."""
     classes: Mapping[int, StepClass] = field(default_factory=dict)
-    """Its steps, by the number of binary digits of their rows."""
+    """The steps of the span, by the number of binary digits of their rows."""
     is_changing: bool = False
     """A rescale was wanted or under way in it."""
     is_disturbed: bool = False

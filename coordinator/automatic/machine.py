@@ -91,7 +91,7 @@ class AutoMachine:
         self.known.observe(sample)
 
     def interrupt(self, seconds: float) -> None:
-        """For so long nobody has sampled."""
+        """Nobody has sampled for so long."""
         self.known.interrupt(seconds)
 
     def take(self, sample: LoadSample, surroundings: Surroundings) -> Choice:

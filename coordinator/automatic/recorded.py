@@ -122,7 +122,7 @@ class LoadFile:
         self._has_failed = False
 
     def append(self, sample: LoadSample) -> None:
-        """Adds the sample, which ends now. A file that cannot be written is told once."""
+        """Adds the sample, which ends now. A file that cannot be written is reported once."""
         try:
             self._append(to_line(self.now(), sample))
             self._has_failed = False

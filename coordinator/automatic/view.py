@@ -11,9 +11,9 @@ SHOWN_MAX = 8
 
 
 def automatic_status(machine: AutoMachine, changes: int) -> dict[str, Any] | None:
-    """As `Status.automatic`; None while users alone change the layout. `decision`: the kind of the last choice, and `reason` its text.
-    `workers`: the number to which it leads. `rows_per_s`: what the present workers manage, `expected` what others would. `changes`: how many
-    were asked for by this run. `last`: what the last change has brought, if that is known."""
+    """Returns what `Status.automatic` has; None while users alone change the layout. `decision`: the kind of the last choice, and `reason` its
+    text. `workers`: the number to which it leads. `rows_per_s`: what the present workers manage, `expected` what others would. `changes`: how
+    many were asked for by this run. `last`: what the last change has brought, if that is known."""
     limits, known, choice = machine.limits, machine.known, machine.choice
     if limits is None:
         return None

@@ -34,7 +34,7 @@ from io_kafka.step_log.records import CheckpointIntent
 _log = structlog.get_logger("coordinator.checkpoints.checkpointing")
 
 SLOW_FOLD_SECONDS = 60.0
-"""After this time, and again after each such time, a fold that has not ended is told. A fold of some GB takes a minute on a slow disk."""
+"""After this time, and again after each such time, a fold that has not ended is reported. A fold of some GB takes a minute on a slow disk."""
 
 
 class Checkpointing:
@@ -62,7 +62,7 @@ class Checkpointing:
         """Whether a fold is under way."""
         self.failed_in_a_row = 0
         self.node_bytes: Mapping[int, int] = {}
-        """Of the state of each node on all workers, by number, as of the last checkpoint of this run."""
+        """The bytes of the state of each node on all workers, by number, as of the last checkpoint of this run."""
 
     def do(self, action: CheckpointAction, core: Core, crew: Crew, births: Mapping[int, str]) -> None:
         """Carries out the action, then reports it to the core. `births`: of the workers."""

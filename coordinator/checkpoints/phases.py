@@ -24,7 +24,8 @@ class DueCheckpoint:
 
 @dataclass(frozen=True)
 class NamedCheckpoint:
-    """Its intent is written at this boundary, and no step runs until it is frozen. `version`, here and in the next phases: what is made."""
+    """The intent of this checkpoint is written at this boundary, and no step runs until it is frozen. `version`, here and in the next phases:
+    what is made."""
 
     version: VersionId
 

@@ -68,7 +68,7 @@ class NextRevision(Protocol):
     """What can be read of the next revision at this moment. All raise NoAnswer if nothing can be."""
 
     def number(self, fingerprint: str, views: Sequence[str]) -> int:
-        """Of the revision whose circuit has the fingerprint. Raises NoAnswer also if one of the views cannot be read yet."""
+        """Returns the number of the revision whose circuit has the fingerprint. Raises NoAnswer also if one of the views cannot be read yet."""
 
     def is_in(self, step: int) -> bool:
         """Whether a version that was taken before this step has it."""

@@ -52,14 +52,14 @@ def truncate(topics: Topics, state: StepLogState, earliest: int, kept: int, step
 
 
 class Truncation:
-    """The truncations of one run. A log that cannot be cut short grows, which is no reason to stop: it is told once an hour."""
+    """The truncations of one run. A log that cannot be truncated grows. That is no reason to stop, so it is reported once an hour."""
 
     def __init__(self, topics: Topics, monotonic: Callable[[], float]) -> None:
         self._topics, self._monotonic = topics, monotonic
         self._refused_at: float | None = None
 
     def make(self, state: StepLogState, earliest: int, kept: int, steps_min: int) -> int | None:
-        """As `truncate`. None also if the broker refuses it, or has done so lately."""
+        """Does what `truncate` does. Returns None also if the broker refuses it, or has refused it lately."""
         if self._refused_at is not None and self._monotonic() - self._refused_at < REFUSED_SECONDS:
             return None
         try:

@@ -22,13 +22,14 @@ from io_kafka.step_log.state import StepLogState
 
 
 class Upcoming:
-    """Of one moment: `log` is the state of the step log then."""
+    """What can be read of the next revision at one moment: `log` is the state of the step log then."""
 
     def __init__(self, course: Course, log: StepLogState) -> None:
         self._course, self._log = course, log
 
     def number(self, fingerprint: str, views: Sequence[str]) -> int:
-        """Of the next revision. `fingerprint`: of the circuit whose views these are. Raises NoAnswer if they cannot be read."""
+        """Returns the number of the next revision. `fingerprint`: that of the circuit whose views these are. Raises NoAnswer if they cannot be
+        read."""
         intent = self._filled_intent()
         document = self._course.document_of(intent)
         if (document.fingerprint_of_files or document.circuit.fingerprint) != fingerprint:

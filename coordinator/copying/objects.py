@@ -32,7 +32,7 @@ from storage.remote.patience import PatientStore
 from storage.remote.rekeying import copy_pack
 
 COPY_TERM = Term(0, 0)
-"""Of all objects of a copy. The copy itself claims an epoch, and uploads nothing as a run of it."""
+"""The term in the names of all objects of a copy. The copy itself claims an epoch, and uploads nothing as a run of it."""
 
 PACKS_AT_ONCE = 4
 """A bucket gives one reader some 50 MB/s, and a host has the network for several."""

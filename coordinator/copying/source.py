@@ -46,7 +46,7 @@ class Stored:
 
     @property
     def chains(self) -> dict[int, Chain]:
-        """By worker."""
+        """The chains of packs, by worker."""
         return {worker: Chain.of_json(text) for worker, text in sorted(self.manifest.chains.items())}
 
 
@@ -68,7 +68,7 @@ class Source:
 
     @property
     def origin(self) -> Origin:
-        """As the step log of a copy names it."""
+        """The origin of the state, as the step log of a copy names it."""
         of = self.stored.manifest
         return Origin(
             pipeline=of.pipeline,
@@ -179,7 +179,7 @@ def _why_not_begun(step: int, at: StepLogState) -> str | None:
 
 
 def _written_topics(moment: Moment) -> frozenset[str]:
-    """Also by former revisions, and all topics for malformed messages that are known."""
+    """Returns the topics that were written, also by former revisions. Among them are all topics for malformed messages that are known."""
     document, logs = moment.document, (moment.log, moment.at)
     outputs = {output.topic for output in document.outputs} | {where.topic for log in logs for where in log.ends}
     dead = {source.dead_letter_topic for source in document.inputs if source.dead_letter_topic is not None}

@@ -53,7 +53,7 @@ class Place:
     log_id: str
 
     def identity(self, worker: int) -> Identity:
-        """That of a database of the copy."""
+        """Returns the identity of a database of the copy."""
         return Identity(self.pipeline, worker, DatabaseName(self.log_id, 0, worker, FIRST_BIRTH).text)
 
 

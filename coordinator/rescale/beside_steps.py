@@ -30,7 +30,7 @@ Copies do not count, because they do not hold up the steps, and checkpoints come
 
 
 class Preparing:
-    """Of one run. `reset` is called after each recovery."""
+    """What the rescales of one run do beside the steps. `reset` is called after each recovery."""
 
     def __init__(self, parts: RescaleParts, wishes: Wishes) -> None:
         self._parts, self._wishes = parts, wishes
@@ -103,7 +103,8 @@ class Preparing:
                 assert_never(never)
 
     def _hosts(self) -> HostsPart | None:
-        """Of the rescale that is wanted or under way."""
+        """Returns the hosts for the new workers of the rescale that is wanted or under way; None if they may be anywhere, and without a
+        rescale."""
         if self._parts.log.rescale is not None:
             return self._parts.log.rescale_hosts
         return None if self._wishes.wish is None else self._wishes.wish.hosts
@@ -203,7 +204,7 @@ class Preparing:
         return True
 
     def _slots_per_round(self, intent: LayoutIntent, ways: Ways) -> int:
-        """As many as fit into the budget if all have the same size."""
+        """Returns how many slots one round may move: as many as fit into the budget if all have the same size."""
         slots_left = sum(len(slots) for slots in ways.values())
         budget, left_bytes = self._parts.budget.bytes_max(intent), self._parts.view.progress.left_bytes or 0
         return max(1, slots_left * budget // left_bytes) if left_bytes > budget else max(1, slots_left)

@@ -18,18 +18,18 @@ from engine.resident.crew import Crew
 from engine.resident.messages import Copy
 
 COPY_BYTES = 32 << 20
-"""Of one order: mostly a whole portion. The destination holds them in memory."""
+"""The number of bytes that one order copies at most: mostly a whole portion. The destination holds them in memory."""
 
 COPIED_PORTIONS_MAX = 2
-"""Of one source, that wait for their cut while it copies the next one. What comes to them meanwhile has to be moved a second time. With one, the
-source would wait whenever a step takes longer than the copy of a portion."""
+"""How many portions of one source may wait for their cut while it copies the next one. What comes to them meanwhile has to be moved a second
+time. With one, the source would wait whenever a step takes longer than the copy of a portion."""
 
 
 @dataclass
 class _Flow:
-    """Of one source, from the first order on. `to`: the destination of the present portion, or of the last one. `offered`: the slots from which
-    the source has chosen it. `is_asked`: whether an order is carried out. `is_open`: whether the portion is to be copied still; so many bytes of
-    it were."""
+    """The copies of one source, from the first order on. `to`: the destination of the present portion, or of the last one. `offered`: the slots
+    from which the source has chosen it. `is_asked`: whether an order is carried out. `is_open`: whether the portion is to be copied still; so
+    many bytes of it were."""
 
     to: int
     offered: SlotSet
@@ -39,7 +39,7 @@ class _Flow:
 
 
 class Copying:
-    """Of one run."""
+    """The copies that workers make beside the steps of one run."""
 
     def __init__(self) -> None:
         self._flows: dict[int, _Flow] = {}  # by source

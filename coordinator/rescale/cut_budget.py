@@ -13,13 +13,14 @@ from collections import deque
 from io_kafka.step_log.layout_records import LayoutIntent
 
 COLD_CUT_BYTES = 64 << 20
-"""Of one cut while no step runs. Destination and source hold them in memory."""
+"""The bytes that one cut may move while no step runs. Destination and source hold them in memory."""
 
 WHOLE_CUT_BYTES = 1 << 40
-"""Of one cut whose slots were chosen before: everything. Of what was copied that is what is new since, which has to fit into memory."""
+"""The bytes that one cut may move whose slots were chosen before: everything. Of slots that were copied, that is what is new since, which has to
+fit into memory."""
 
 LIVE_CUT_BYTES_MIN = 256 << 10
-"""Of one cut between two steps, whatever the steps take: less would make a rescale endless."""
+"""The bytes that one cut between two steps may move in any case, whatever the steps take. Less would make a rescale endless."""
 
 LIVE_CUT_SHARE = 0.3
 """The part of a step's time that one cut may take. The step that follows it ends later by that and by the overlap that was lost. With 0.4
@@ -29,20 +30,21 @@ LIVE_SHARE = 0.12
 """The part of the time of a service that is always busy that all cuts of a rescale may take."""
 
 PORTION_BYTES_FIRST = 16 << 20
-"""Of a portion before one has moved."""
+"""The bytes of a portion before one has moved."""
 
 PORTION_BYTES_MIN, PORTION_BYTES_MAX = 8 << 20, 24 << 20
 """A cut costs some ten milliseconds however little it moves, so smaller portions would make a rescale longer. Larger ones take longer to copy,
 and more would be new then; and a destination holds them in memory."""
 
 NEW_SHARE_MIN = 0.001
-"""Of new bytes in a portion. Where nothing is new, a portion is as large as it may be."""
+"""The least part of a portion's bytes that counts as new. Where nothing is new, a portion is as large as it may be."""
 
 STEPS_BETWEEN_MAX = 1000
-"""Between two cuts. A rescale is to go on even if nearly the whole of a step is its write, which says little of what a cut costs then."""
+"""The largest number of steps between two cuts. A rescale is to go on even if nearly the whole of a step is its write, which says little of what
+a cut costs then."""
 
 STEPS_REMEMBERED = 50
-"""Whose medians are the time of a step and that of its write."""
+"""How many steps are remembered. The medians over them are the time of a step and that of its write."""
 
 STEP_MS_FIRST = 100.0
 """The time of a step before one was run."""
@@ -51,8 +53,9 @@ BYTES_PER_MS_FIRST = 50_000.0
 """The rate of cuts before one was measured, which is below what a slow disk reaches."""
 
 RATE_WEIGHT = 0.25
-"""Of the last cut in the rate, against all before it, if it was faster. If it was slower it counts alone, because one cut that takes too
-long is worse than several that are too short. With 0.5 the forecast grew so fast that some cuts took four times what they should."""
+"""The weight of the last cut in the rate, against all before it, if it was faster. If it was slower, it counts alone, because one cut that takes
+too long is worse than several that are too short. With 0.5 the forecast grew so fast that some cuts took four times what they should. The part
+of a portion that is new is estimated with the same weight."""
 
 
 class CutBudget:
@@ -76,7 +79,7 @@ class CutBudget:
             self._bytes_per_ms = min(rate, self._bytes_per_ms + RATE_WEIGHT * (rate - self._bytes_per_ms))
 
     def note_portion(self, copied_bytes: int, moved_bytes: int) -> None:
-        """Of a portion so much was copied, and so much was new when it moved."""
+        """A portion has moved, of which so much was copied before, and so much was new."""
         share = max(NEW_SHARE_MIN, moved_bytes / max(1, copied_bytes))
         before = self._new_share
         self._new_share = share if before is None or share > before else before + RATE_WEIGHT * (share - before)

@@ -33,7 +33,7 @@ from io_kafka.step_log.state import StepLogState
 
 
 class Rescale(Machine[Phase]):
-    """Of one run since its last recovery."""
+    """The rescales of one run since its last recovery."""
 
     @staticmethod
     def resume(owned: Owned, log: StepLogState) -> Rescale:
@@ -67,7 +67,7 @@ class Rescale(Machine[Phase]):
 
     @property
     def mode(self) -> RescaleMode | None:
-        """That of the rescale that is wanted or under way; None without one."""
+        """The mode of the rescale that is wanted or under way; None without one."""
         match self.phase:
             case Idle() | Burying():
                 return None
@@ -116,12 +116,12 @@ class Rescale(Machine[Phase]):
         return self.blocks_steps or self.is_moved or self.next(log, at) is not None
 
     def stepped(self) -> None:
-        """See UnderWay. In other phases steps are of no account."""
+        """A step has been settled; see UnderWay. Other phases ignore it."""
         if isinstance(self.phase, UnderWay):
             self.phase = self.phase.stepped()
 
     def rested(self) -> None:
-        """See UnderWay. In other phases steps are of no account."""
+        """No step comes now; see UnderWay. Other phases ignore it."""
         if isinstance(self.phase, UnderWay):
             self.phase = self.phase.rested()
 

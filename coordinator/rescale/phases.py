@@ -314,7 +314,7 @@ class Burying:
         return None if at.is_checkpointing or self.has_copies else Bury(self.leaving)
 
     def copies(self, has_copies: bool) -> Burying:
-        """See UnderWay."""
+        """Workers have copies of slots, or have none any more; see UnderWay."""
         return replace(self, has_copies=has_copies)
 
     def buried(self, owned: Owned) -> Idle:

@@ -29,7 +29,8 @@ class Move(Protocol):
 
 
 class Planner(Protocol):
-    """Of one rescale, from the owners at its beginning to those of one target. `messages`: how many its machines have sent each other."""
+    """The planner of one rescale, which leads from the owners at its beginning to those of one target. `messages`: how many its machines have
+    sent each other."""
 
     messages: int
 
@@ -49,4 +50,4 @@ Planners = Mapping[str, NewPlanner]
 """By the protocol's name in LayoutIntent."""
 
 NO_PLANNERS: Planners = MappingProxyType({})
-"""Of a pipeline that moves slots in batches only."""
+"""The planners of a pipeline that moves slots in batches only."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 class Progress:
-    """Of one rescale in this run, which began at `now`, or went on then. `left_bytes`: None until the sources have counted. `seconds`: from
-    then to the last cut, without the time in which a user had paused the rescale. `longest_pause_ms`: the longest time in which no step
-    could begin because of the rescale. `longest_step_ms`: of the steps meanwhile."""
+    """The progress of one rescale in this run. The rescale began at `now`, or went on then. `left_bytes`: None until the sources have counted.
+    `seconds`: from then to the last cut, without the time in which a user had paused the rescale. `longest_pause_ms`: the longest time in which
+    no step could begin because of the rescale. `longest_step_ms`: of the steps meanwhile."""
 
     def __init__(self, now: float) -> None:
         self._began_at = now
@@ -35,7 +35,7 @@ class Progress:
             self._paused_at = None
 
     def _paused_until(self, now: float) -> float:
-        """Of the pause that has not ended."""
+        """Returns how many seconds of the time since the moves began belong to the pause that has not ended; 0 without one."""
         if self._paused_at is None or self._moves_began_at is None:
             return 0.0
         return now - max(self._paused_at, self._moves_began_at)
@@ -77,7 +77,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """At the rate so far; None as long as there is none."""
+        """The seconds that the rescale still takes at the rate so far; None as long as there is none."""
         if self.left_bytes == 0:
             return 0.0
         if self.left_bytes is None or self.moved_bytes == 0:

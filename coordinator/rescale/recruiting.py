@@ -21,7 +21,7 @@ class Recruits(Enum):
 
 
 class RescaleRecruits:
-    """Of one run. `register_s`: how long new tasks have to register."""
+    """The tasks that the rescales of one run wait for. `register_s`: how long new tasks have to register."""
 
     def __init__(self, register_s: float, board: StatusBoard, monotonic: Callable[[], float]) -> None:
         self.register_s, self._board, self._monotonic = register_s, board, monotonic

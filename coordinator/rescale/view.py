@@ -39,11 +39,12 @@ from io_kafka.step_log.layout_records import RescaleMode
 from io_kafka.step_log.state import StepLogState
 
 MEASURED_BYTES_MIN = 1 << 20
-"""Of a change whose rate says how fast the next one may be."""
+"""How many bytes a rescale has to move so that its rate says how fast the next one may be."""
 
 
 class RescaleView:
-    """Of the rescales of one run. `births`: of the workers, kept up to date by the shell. `progress`: of the last rescale."""
+    """What people see of the rescales of one run. `births`: those of the workers, kept up to date by the shell. `progress`: of the last
+    rescale."""
 
     def __init__(
         self,

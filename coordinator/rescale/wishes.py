@@ -33,8 +33,8 @@ TAKEN_BACK = "the change was taken back before it began; nothing has moved."
 
 
 class Wishes:
-    """Of one run. `wish`: what is wanted and not in the log yet; it outlives a recovery. `is_asked_by_start`: whether the start of the run
-    wants it."""
+    """The wishes for a layout in one run. `wish`: what is wanted and not in the log yet; it outlives a recovery. `is_asked_by_start`: whether
+    the start of the run wants it."""
 
     def __init__(self, parts: RescaleParts) -> None:
         self._parts = parts
@@ -70,7 +70,7 @@ class Wishes:
         )
 
     def _plan_again(self, core: Core, workers: int) -> Layout:
-        """From the present owners to so many workers."""
+        """Returns the layout that a plan from the present owners to so many workers gives."""
         assert self._parts.log.target is not None
         policy = self._parts.spec.policy_now or layout_to(self._parts.log.target, 0).policy
         now = layout_with(drop_empty(core.rescale.owned), self._parts.layout.number, policy)

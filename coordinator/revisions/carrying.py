@@ -77,7 +77,8 @@ def _with_nulls(source: InputTopic, known: Collection[InputTopic]) -> InputTopic
 
 
 def _former(source: InputTopic, before: Iterable[InputTopic]) -> InputTopic | None:
-    """Of several that are known by the same, that of its name."""
+    """Returns the source of `before` that is known by the same as this one; None if there is none. Of several, it is the one of the same name,
+    or else the first."""
     key = leaf_key(source)
     found = [each for each in before if leaf_key(each) == key]
     return next((each for each in found if each.table.handle == source.table.handle), found[0] if found else None)

@@ -57,7 +57,7 @@ NOTHING_CHOSEN = Chosen()
 
 
 def recorded_choices(choices: Choices) -> Chosen:
-    """As the intent of a transition has them."""
+    """Returns the choices as the intent of a transition has them."""
     return Chosen(
         from_now=choices.from_now,
         append_from_now=choices.append_from_now,

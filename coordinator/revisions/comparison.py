@@ -69,7 +69,7 @@ class Needed:
 
     @property
     def handles(self) -> frozenset[str]:
-        """Of the sources whose messages are needed."""
+        """The handles of the sources whose messages are needed."""
         return frozenset(each.handle for each in self.readings) | {handle for handle, _ in self.obstacles}
 
     def with_more(self, other: Needed) -> Needed:
@@ -130,7 +130,7 @@ class Comparison:
 
     @cached_property
     def views(self) -> dict[str, int]:
-        """Their indices now, by name."""
+        """The indices of the views now, by name."""
         return {node.name: i for i, node in enumerate(self.now.circuit.nodes) if isinstance(node, View)}
 
     @cached_property
@@ -211,7 +211,7 @@ class Comparison:
         return {handle: topic for topic, handle in self.topics_before.items() if topic not in written}
 
     def dropped_output_of(self, name: str) -> int:
-        """Its previous index. `name`: of the output or of its topic."""
+        """Returns the previous index of a dropped output. `name`: of the output or of its topic."""
         handle = next(handle for handle, topic in self.outputs_dropped.items() if name in (handle, topic))
         return self.outputs_before[handle]
 

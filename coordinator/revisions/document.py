@@ -90,7 +90,7 @@ class PlanDocument:
 
     @classmethod
     def of(cls, project: PlannedParts, numbers: tuple[int, ...]) -> PlanDocument:
-        """Of a project as it was planned."""
+        """Returns the document of a project as it was planned."""
         return cls(
             circuit=project.circuit,
             numbers=numbers,

@@ -38,9 +38,9 @@ class PlanFacts:
     refused_schemas: Mapping[str, str] = field(default_factory=dict)
     """Why a registry refuses the schema of an output, by handle."""
     rows: Mapping[int, int] | None = None
-    """Of the state, by node number; None if nobody has counted them."""
+    """The rows of the state, by node number; None if nobody has counted them."""
     bytes: Mapping[int, int] | None = None
-    """Of the state, by node number; None if nobody has counted them."""
+    """The bytes of the state, by node number; None if nobody has counted them."""
 
     def check(self) -> None:
         """Asserts what holds of every pipeline and every topic."""

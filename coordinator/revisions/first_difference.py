@@ -47,7 +47,7 @@ class Differences:
         self._states = frozenset(nodes_with_state(found.now.circuit))
 
     def of_view(self, view: int, previous: int) -> FirstDifference:
-        """Of a changed view. `view`, `previous`: its indices in both circuits."""
+        """Returns the first difference of a changed view. `view`, `previous`: its indices in both circuits."""
         found = self._found
         members = (*definition_of(found.now.circuit, view).nodes, view)
         young = [index for index in members if found.is_young(index)]

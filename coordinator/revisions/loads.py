@@ -35,8 +35,9 @@ def with_recorded_loads(inputs: Iterable[InputTopic], recorded: Iterable[InputTo
 def with_loads(
     inputs: Sequence[InputTopic], recorded: Iterable[InputTopic], reload: Iterable[str], load: str
 ) -> tuple[InputTopic, ...]:
-    """As `with_recorded_loads`, for a transition: a batch table that is new, that has other columns now, or that is to be loaded again has the
-    topic of a new load. `reload`: the handles of the last kind. `load`: the id of the loads of this transition."""
+    """Returns the sources of the files for a transition. A batch table that is new, that has other columns now, or that is to be loaded again
+    has the topic of a new load. Another one has its recorded load; see `with_recorded_loads`. `reload`: the handles of the last kind. `load`:
+    the id of the loads of this transition."""
     loads = {source.table.handle: source for source in recorded if source.is_table}
     again = set(reload)
     made = []

@@ -71,7 +71,8 @@ def with_marks_of(before: PlanDocument, files: Project) -> MarkedProject:
 def with_more_marks(
     before: PlanDocument, files: Project, facts: PlanFacts, *, chosen: Mapping[str, Collection[str]], revision: int
 ) -> MarkedProject:
-    """The same, and each of these views counts these sources from now on. `revision`: the one that begins with that."""
+    """Returns what `with_marks_of` returns, but each of these views counts these sources from now on. `revision`: the one that begins with
+    that."""
     known = with_marks_of(before, files)
     marks = {view: dict(sources) for view, sources in known.marks.items()}
     named = {source.table.handle: source for source in known.inputs}

@@ -29,7 +29,7 @@ def steps_of(comparison: Comparison) -> str:
 
 
 def output_plans(comparison: Comparison) -> Iterator[OutputPlan]:
-    """Of all outputs of the project, in its order, and then of the topics that it does not write any more."""
+    """Yields the plans of all outputs of the project, in its order, and then of the topics that it does not write any more."""
     for handle in comparison.outputs:
         yield _Output(comparison, handle).plan()
     for handle, topic in comparison.outputs_dropped.items():

@@ -14,7 +14,8 @@ from coordinator.revisions.leaves import Project, leaves_of
 
 
 def key_of_project(project: Project) -> str:
-    """Of the circuit, the sources and the outputs. It has nothing that any start may change, such as a policy for malformed messages."""
+    """Returns a hash of the circuit, the sources and the outputs. Nothing that any start may change is part of it, such as a policy for
+    malformed messages."""
     begins = sorted((source.table.handle, source.starting_offsets) for source in project.inputs)
     parts = [project.circuit.fingerprint, leaves_of(project).model_dump_json(), json.dumps(begins)]
     return xxhash.xxh3_128_hexdigest("\n".join(parts).encode())

@@ -90,7 +90,7 @@ def rereadings(
 
 
 def facts_of_inputs(before: Project, now: Project, facts: PlanFacts) -> PlanFacts:
-    """Without the topics that the pipeline writes: a pattern may fit one, and no source reads it."""
+    """Returns the facts without the topics that the pipeline writes: a pattern may fit one, and no source reads it."""
     written = {output.topic for output in (*before.outputs, *now.outputs)} | facts.own
     begins = {where: begin for where, begin in facts.begins.items() if where.topic not in written}
     return replace(facts, begins=begins)
@@ -190,7 +190,8 @@ def _why_not(
 
 
 def grown_topics(source: InputTopic, partitions: Iterable[TopicPartition], grown: Collection[str]) -> list[str]:
-    """Those of its topics that have got partitions since it counts. `grown`: the topics that have got some since the pipeline began."""
+    """Returns the topics of the source that have got partitions since it counts. `grown`: the topics that have got some since the pipeline
+    began."""
     every, marked = list(partitions), source.table.counts_from
     if marked is None:
         return sorted({where.topic for where in every} & set(grown))
@@ -251,7 +252,7 @@ def reads(source: InputTopic, where: TopicPartition) -> bool:
 
 
 def topics_of(source: InputTopic, names: Iterable[str]) -> tuple[str, ...]:
-    """Its topics; with a pattern those of `names` that fit."""
+    """Returns the topics of a source; with a pattern those of `names` that fit."""
     pattern = source.table.pattern
     if pattern is None:
         return source.table.topics

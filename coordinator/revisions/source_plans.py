@@ -15,7 +15,7 @@ from engine.model.rows import Source
 
 
 def source_plans(comparison: Comparison) -> Iterator[SourcePlan]:
-    """Of all sources that a view reads, by name, and then of those that none reads any more."""
+    """Yields the plans of all sources that a view reads, by name, and then of those that none reads any more."""
     of_now = tables_of(comparison.now.circuit)
     tables = {handle: index for handle, index in of_now.items() if index in comparison.histories.of}
     former = dict(_new_names(comparison))
@@ -70,7 +70,7 @@ def _batch_tables(comparison: Comparison) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def _plan_with_marks(comparison: Comparison, handle: str, table: int | None) -> SourcePlan:
-    """Of a source that views count from some offsets on. `table`: the node of its table, if that is filled."""
+    """Returns the plan of a source that views count from some offsets on. `table`: the node of its table, if that is filled."""
     name, revision = handle_of_files(handle), revision_of(handle)
     counts_from = next(each for each in comparison.now.counts_from if (each.source, each.revision) == (name, revision))
     is_new = handle not in comparison.sources_before

@@ -22,7 +22,8 @@ class Subject(NamedTuple):
 
 
 def subjects_of(topic: str, form: OutputFormat, name: OutputFormatName) -> list[Subject]:
-    """That of values, and that of keys if they have the format of values. None for a format without schemas. Raises FormatError."""
+    """Returns the subject of values, and that of keys if they have the format of values. There is none for a format without schemas. Raises
+    FormatError."""
     made = FORMATS[name].writes.made
     if not isinstance(made, FromRegistry):
         return []

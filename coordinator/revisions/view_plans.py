@@ -11,7 +11,7 @@ from engine.model.rows import Deduplicate
 
 
 def view_plans(comparison: Comparison) -> Iterator[ViewPlan]:
-    """Of all views of the project, in its order, and then of those that are dropped."""
+    """Yields the plans of all views of the project, in its order, and then of those that are dropped."""
     for name in comparison.views:
         yield _plan(comparison, name)
     for name in comparison.found.dropped:

@@ -45,7 +45,7 @@ class Opened:
 
 
 class Recovery:
-    """Of one run, from its claim to its end, whatever revisions it runs."""
+    """The recoveries of one run, from its claim to its end, whatever revisions it runs."""
 
     def __init__(
         self, files: PipelineSpec, cluster: Cluster, writer: PipelineWriter, board: StatusBoard, storing: Storing
@@ -60,7 +60,7 @@ class Recovery:
         self._distrusted |= {worker}
 
     def crew(self, course: Course) -> Crew:
-        """That of the next attempt of the epoch."""
+        """Makes the crew of the next attempt of the epoch."""
         term, spec = Term(self._writer.epoch, self._attempts), course.start.spec
         self._attempts += 1
         limits = CrewLimits(spec.register_s, Limits(spec.silence_s, spec.progress_s))

@@ -24,7 +24,7 @@ _log = structlog.get_logger("coordinator.running.requests_in_force")
 
 
 class RequestsInForce:
-    """Of one run, from its claim to its end."""
+    """The requests that are in force in one run, from its claim to its end."""
 
     def __init__(
         self, requests: Requests, rescaling: Rescaling, transitions: Transitions, checkpoints: Checkpointing

@@ -73,12 +73,12 @@ class DatabaseName:
 
     @property
     def epoch(self) -> int:
-        """That of the run that made the worker; -1 for the workers of a new state, which any run may make."""
+        """The epoch of the run that made the worker; -1 for the workers of a new state, which any run may make."""
         return int(self.birth.split(".")[1]) if "." in self.birth else -1
 
 
 def birth_of(change: int, term: Term) -> str:
-    """Of a worker that a rescale makes. No other worker has it, because no other attempt of a run has this term."""
+    """Returns the birth of a worker that a rescale makes. No other worker has it, because no other attempt of a run has this term."""
     return f"{change}.{term.epoch}.{term.attempt}"
 
 
@@ -110,7 +110,7 @@ class ExpectedDatabases:
 
     @property
     def numbers(self) -> frozenset[int]:
-        """Of all workers of which a database may be needed."""
+        """The numbers of all workers of which a database may be needed."""
         return frozenset(number for births in self.owners.values() for number in births)
 
     @property
@@ -143,7 +143,7 @@ class Offer:
 
 
 class Standing(Enum):
-    """See the table above. The first ones are better."""
+    """What a database is that a host has under the number of a worker; see the table above. The first ones are better."""
 
     HELD = 0
     STALE = 1

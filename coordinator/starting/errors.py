@@ -36,4 +36,4 @@ class DatabaseMissing(StateLost):
 
 
 class RecoveryFailed(CoordinatorError):
-    """The same step, or the same checkpoint, failed several times in a row."""
+    """One step, or one checkpoint, failed several times in a row."""

@@ -37,8 +37,9 @@ def reading_of(circuit: Circuit) -> Reading:
 
 @dataclass
 class StepClock:
-    """Of one run of one program. `resolution_us`: see `stepwell.clock.resolution`. `until_us`: the run ends with what was due at that time;
-    None: it goes on. `border_us`: no row enters or leaves a view before it; None: nobody knows, or there is no border if `is_known`."""
+    """The clock of the steps in one run of one program. `resolution_us`: see `stepwell.clock.resolution`. `until_us`: the run ends with what was
+    due at that time; None: it goes on. `border_us`: no row enters or leaves a view before it; None: nobody knows, or there is no border if
+    `is_known`."""
 
     reading: Reading
     resolution_us: int
@@ -47,7 +48,8 @@ class StepClock:
     is_known: bool = field(default=False, init=False)
 
     def time(self, wall_us: int, last_us: int | None) -> int | None:
-        """Of a step that is divided now. `last_us`: that of the last division that has one. None if nothing reads the clock."""
+        """Returns the time of a step that is divided now. `last_us`: the time of the last division that has one. None if nothing reads the
+        clock."""
         if not self.reading.is_read:
             return None
         now = wall_us if self.until_us is None else min(wall_us, self.until_us)

@@ -28,14 +28,15 @@ from io_kafka.step_log.division import Division, Limits, divide
 _log = structlog.get_logger("coordinator.stepping.dividing")
 
 TRIAL_PART = 8
-"""Of the rows that it may have, a step has one of so many as long as nobody knows whether timestamps follow event time."""
+"""As long as nobody knows whether timestamps follow event time, a step has one of so many parts of the rows that it may have."""
 
 TRIAL_ROWS_MIN = 1000
 """A step that may have fewer is small anyway, and a part of it would show little."""
 
 
 class Dividing:
-    """Of one run. `table_ends`: where the loads of batch tables end, and `table_limits` the bounds of a step that reads them."""
+    """The division of the steps of one run. `table_ends`: where the loads of batch tables end, and `table_limits` the bounds of a step that
+    reads them."""
 
     def __init__(
         self,

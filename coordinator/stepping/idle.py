@@ -28,8 +28,9 @@ second, and with input one before each step."""
 
 @dataclass
 class IdleInputs:
-    """Of one run of one program. `sides`: of the watermarks that can leave inputs out, by node. `after_s`: how long an input is silent before it
-    is idle; None: it is never idle. `recorded`: the inputs that the last division says are idle. Times are seconds of a monotonic clock."""
+    """The idle inputs in one run of one program. `sides`: those of the watermarks that can leave inputs out, by node. `after_s`: how long an
+    input is silent before it is idle; None: it is never idle. `recorded`: the inputs that the last division says are idle. Times are seconds of
+    a monotonic clock."""
 
     sides: Mapping[int, Sides]
     after_s: float | None

@@ -36,8 +36,8 @@ _log = structlog.get_logger("coordinator.stepping.input_topics")
 
 
 class InputTopics:
-    """Of one run and one program. `identities`: those of all topics of the pipeline, as `prepare` found them. `former`: what the same run knew
-    before a recovery or another program. The run goes on up to the ends that it found at its start."""
+    """The topics of the inputs in one run of one program. `identities`: those of all topics of the pipeline, as `prepare` found them. `former`:
+    what the same run knew before a recovery or another program. The run goes on up to the ends that it found at its start."""
 
     def __init__(
         self,

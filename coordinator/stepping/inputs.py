@@ -116,10 +116,11 @@ class Inputs:
         return self._divide(step, offsets, self._ends_now(offsets))
 
     def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
-        """As `choose`, but a step without input is divided too if something is due: output that does not depend on input, or a record of where
-        the topics ended at this start, both in step 0; the release of outputs that were withheld; a portion; a switch, or a part of a drain;
-        what changes because time passes, or because an input is silent. The first step of a switch has no input, because it is a pause for
-        all that arrives. If it begins to read a topic, it does so: should that fail, the former project goes on."""
+        """Returns the division of `step` as `choose` does, but a step without input is divided too if something is due: output that does not
+        depend on input, or a record of where the topics ended at this start, both in step 0; the release of outputs that were withheld; a
+        portion; a switch, or a part of a drain; what changes because time passes, or because an input is silent. The first step of a switch has
+        no input, because it is a pause for all that arrives. If it begins to read a topic, it does so: should that fail, the former project goes
+        on."""
         begun = self.topics.next_offsets(log).keys() <= _partitions_of(log, step - 1)
         is_pause = step == log.revisions.switch_step and begun
         division = None if is_pause else self.choose(log, step)
@@ -197,7 +198,7 @@ class Inputs:
     def records(
         self, log: StepLogState, epoch: int, divisions: Iterable[Division], *, is_drained: bool
     ) -> list[DivisionRecord]:
-        """Of divisions that follow each other. See `record`."""
+        """Returns the records of divisions that follow each other; see `record`."""
         made: list[DivisionRecord] = []
         for division in divisions:
             made.append(self.record(log, epoch, division, is_drained=is_drained, after=made[-1] if made else None))
@@ -236,11 +237,11 @@ class Inputs:
 
     @property
     def policy(self) -> InputPolicy:
-        """See NewNodes.policy."""
+        """What a step does with malformed messages and with truncations; see NewNodes.policy."""
         return self.new_nodes.policy(self._spec)
 
     def _ends_now(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """See InputTopics.ends. Notes which inputs are silent."""
+        """Returns where the inputs end now, and notes which inputs are silent; see InputTopics.ends."""
         ends = self.topics.ends(offsets)
         if self._idle.is_used:
             waiting = {partition.topic for partition in ends if ends[partition] > offsets[partition]}

@@ -27,9 +27,9 @@ from io_kafka.step_log.state import StepLogState
 
 
 class NewNodes:
-    """Of one program, whose circuit is `plan`. `portions`: how far each step fills new nodes. `counted`: their numbers; every division counts
-    their error rows. `reading`: what is read again for them. `before`: in the steps of a switch, the circuit of the former project.
-    `is_paused`: the transition is, so nothing is given."""
+    """The new nodes of one program, whose circuit is `plan`. `portions`: how far each step fills new nodes. `counted`: their numbers; every
+    division counts their error rows. `reading`: what is read again for them. `before`: in the steps of a switch, the circuit of the former
+    project. `is_paused`: the transition is, so nothing is given."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class NewNodes:
         return {"filled": position, "again": again}
 
     def policy(self, spec: PipelineSpec) -> InputPolicy:
-        """That of the project. No letter is written of what is read again."""
+        """Returns the policy of the project. No dead letter is written of what is read again."""
         again = () if self._reading is None else self._reading.sources
         skipped: dict[str, OnError] = {
             each.table.handle: "skip" if each.on_error == "dead-letter" else each.on_error for each in again

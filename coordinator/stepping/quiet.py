@@ -22,7 +22,7 @@ PAUSE_SECONDS_MAX = 0.1
 """Reached after two seconds of silence. Ten looks per second cost 1 to 3 % of a core."""
 
 PAUSE_SHARE = 0.05
-"""Of the silence so far."""
+"""The pause between two looks, as a part of the silence so far."""
 
 PAUSE_WITH_BELL_SECONDS = 0.5
 """While a bell listens. Two looks per second cost no more than the listening, and find what it misses soon enough."""

@@ -24,7 +24,7 @@ TRIALS_MAX = 4
 
 @dataclass
 class TimeRelation:
-    """Of one watermark over one backlog. `delay_ms`: its delay."""
+    """Whether timestamps follow event time, for one watermark over one backlog. `delay_ms`: the delay of the watermark."""
 
     delay_ms: int
     _first: tuple[int, int] | None = None

@@ -38,7 +38,7 @@ from storage.remote.errors import DamagedPack, ObjectMissing, StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
 REASONS_MAX = 5
-"""Of a restore that is refused: a topic may have hundreds of partitions."""
+"""How many reasons are named why a restore is refused. A topic may have hundreds of partitions."""
 
 
 class BadBackup(StoreFault):

@@ -142,7 +142,7 @@ def garbage(
 
 
 def _generation_of(name: str, above: str) -> int | None:
-    """Of an object below the folder of a step log; None if its folder is no generation's."""
+    """Returns the generation of an object below the folder of a step log; None if its folder is no generation's."""
     text = name[len(above) + 1 :].partition("/")[0]
     return int(text) if text.isdecimal() else None
 

@@ -28,7 +28,8 @@ upload of the whole state; after that the run only says so."""
 
 
 class FormerVersion:
-    """Of one run. `fault`: why the next upload cannot rely on the stored version; empty if it can, or if that is not known."""
+    """The stored version, as far as the next upload of one run relies on it. `fault`: why the next upload cannot rely on the stored version;
+    empty if it can, or if that is not known."""
 
     def __init__(self, outside: Outside, wake: Callable[[], None]) -> None:
         self._outside, self._wake = outside, wake
@@ -67,7 +68,7 @@ class FormerVersion:
         return True
 
     def stored(self, record: CheckpointStored, manifest: Manifest) -> None:
-        """It is whole."""
+        """This version is stored, and it is whole."""
         self._known, self.fault = (record, manifest), ""
 
     def note_lost(self, record: CheckpointStored, fault: StoreFault) -> None:
@@ -85,7 +86,8 @@ class FormerVersion:
         _log.warning("the store has lost some of the stored version; all state is uploaded", fault=self.fault)
 
     def whole(self, stored: CheckpointStored | None) -> VersionId | None:
-        """Its version, unless the store is known to have lost some of it: then it is stored again, although nothing has changed."""
+        """Returns the stored version; None if the store is known to have lost some of it. Then it is stored again, although nothing has
+        changed."""
         return None if stored is None or self._known == (stored, None) else stored.version
 
     def chains(self, owners: Mapping[int, str]) -> dict[int, str]:

@@ -83,7 +83,7 @@ def backups_of(pipeline: str) -> str:
 
 
 def backup_name(name: str) -> str | None:
-    """Of the backup whose manifest the object of this name is; None if it is no backup's."""
+    """Returns the name of the backup whose manifest the object of this name is; None if it is no backup's."""
     found = _BACKUP.fullmatch(name)
     return None if found is None else found[1]
 
@@ -107,7 +107,7 @@ class UploadName:
 
 
 def prefix_of(root: str, worker: int, birth: str, name: UploadName) -> str:
-    """With which the names of the objects begin that a worker uploads for a version."""
+    """Returns the prefix of the names of the objects that a worker uploads for a version."""
     return f"{root}/packs/{worker:04d}-b{birth}/{name}"
 
 

@@ -43,7 +43,8 @@ def lost_of(manifest: Manifest, sizes: Mapping[str, int]) -> list[Lost]:
 
 
 def lost_of_each(store: ObjectStore, manifests: Sequence[Manifest]) -> list[list[Lost]]:
-    """The same for several, of which most are of one generation: each generation is listed once. Raises StoreFault."""
+    """Returns what `lost_of` returns, for each of several versions. Most of these are of one generation, so each generation is listed once.
+    Raises StoreFault."""
     roots = {root_of(each.pipeline, each.log_id, each.generation) for each in manifests}
     sizes = {name: size for root in sorted(roots) for name, size in sizes_below(store, root).items()}
     return [lost_of(each, sizes) for each in manifests]

@@ -77,7 +77,7 @@ class _UploadUnderWay:
 
 
 class Storing:
-    """Of one run; it outlives a recovery. Without a store it does nothing."""
+    """The storing of checkpoints in one run. It outlives a recovery. Without a store it does nothing."""
 
     def __init__(
         self, spec: PipelineSpec, writer: PipelineWriter, board: StatusBoard, wake: Callable[[], None]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 WEIGHT = 0.15
-"""Of the last observation. About ten of them then make the estimate, which is a second of steps or less."""
+"""The weight of the last observation. About ten of them then make the estimate, which is a second of steps or less."""
 
 SPREAD_MIN = 0.02
 """Sizes whose relative variance is below this are about the same. Those of portions swing by a quarter, which is 0.06."""

@@ -133,7 +133,7 @@ class Course:
         return tuple(source_read_again(named[handle], handle, topics) for handle in handles)
 
     def handles_read_again(self, intent: RevisionIntent) -> set[str]:
-        """Of the sources of the next project that are read again, as it calls them."""
+        """Returns the handles of the sources of the next project that are read again, as that project calls them."""
         sources = self.documents.program(intent.plans.filling).sources
         return {handle_of_project(each.handle) for each in sources if each.handle.startswith(OF_NEXT)}
 
@@ -146,7 +146,8 @@ class Course:
     def look_at_taken_back(
         self, before: RevisionRecord, intent: RevisionIntent, topics: Topics, known: Mapping[str, TopicIdentity]
     ) -> None:
-        """Likewise of the outputs of the former project whose content is to be taken back. Raises what would end the step of the switch."""
+        """Looks at topics and registers schemas as `settled_next` does, for the outputs of the former project whose content is to be taken back.
+        Raises what would end the step of the switch."""
         if taken_back := self.facts(intent).taken_back:
             settled_outputs(self._taken_back(before, taken_back), topics, known)
 
@@ -252,8 +253,8 @@ class Course:
         return self.start.spec.marks if record is None else self.document(record).marks
 
     def _other_revision(self, number: int) -> RevisionRecord | None:
-        """Its record; None if it is the one with which the workers were started. A restore leads back to steps of revisions from before
-        transitions that have ended."""
+        """Returns the record of a revision; None if it is the one with which the workers were started. A restore leads back to steps of
+        revisions from before transitions that have ended."""
         revisions = self._writer.state.revisions
         known = [passage.before for passage in revisions.passages]
         known += [] if revisions.phase is None else [revisions.phase.before]
@@ -267,7 +268,7 @@ class Course:
         return self.documents.plan(revision.plan)
 
     def document_of(self, intent: RevisionIntent) -> PlanDocument:
-        """Of the project to which a transition leads."""
+        """Returns the plan document of the project to which a transition leads."""
         return self.documents.plan(intent.plan)
 
     def switching(self, intent: RevisionIntent) -> Program:

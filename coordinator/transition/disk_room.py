@@ -25,7 +25,7 @@ class Room:
 
     @staticmethod
     def on_hosts(node_bytes: Mapping[int, int], crew: Crew) -> Room:
-        """As these workers have it now."""
+        """Returns the room that these workers have now."""
         return Room(node_bytes, crew.disk_use, {number: member.folder for number, member in crew.members.items()})
 
     def check(self, fed: Collection[int]) -> None:

@@ -18,12 +18,13 @@ T = TypeVar("T")
 
 class Reader(Protocol):
     def document(self, topic: str, digest: str) -> str:
-        """See RangeReader."""
+        """Returns the text of the document with this name; see RangeReader."""
         ...
 
 
 class Documents:
-    """Those of one topic. Each name is a digest. Threads may use it beside each other, because what one of them has put here never changes."""
+    """The documents of one topic. Each name is a digest. Threads may use it beside each other, because what one of them has put here never
+    changes."""
 
     def __init__(self, reader: Reader, topic: str) -> None:
         self._reader, self._topic = reader, topic

@@ -26,7 +26,8 @@ GROWTH_MAX = 4
 
 @dataclass
 class DrainPortions:
-    """Of one run. `rows_max`: for a step. `slots`: of the last range. `rows_per_slot`: of the contents, in the last range."""
+    """How large the steps of a drain are, in one run. `rows_max`: the bound of the rows of a step. `slots`: the slots of the last range.
+    `rows_per_slot`: how many rows the contents had for each slot of the last range."""
 
     rows_max: int = DRAIN_ROWS_MAX
     slots: int = 0

@@ -32,7 +32,7 @@ class TopicFindings:
 
 @dataclass(frozen=True)
 class Holding:
-    """Of one moment: `log` is the state of the step log then, and `phase` the transition in it."""
+    """Why the switch has to wait, at one moment: `log` is the state of the step log then, and `phase` the transition in it."""
 
     course: Course
     log: StepLogState

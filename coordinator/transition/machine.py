@@ -114,7 +114,7 @@ class Transition(Machine[Known]):
 
     @property
     def holds(self) -> Sequence[str] | None:
-        """See Measured; None as long as the differences are not measured."""
+        """Why the switch has to wait; None as long as the differences are not measured. See Measured."""
         return self.phase.holds if isinstance(self.phase, Measured) else None
 
     def next(self, log: StepLogState, at: Boundary) -> TransitionAction | None:

@@ -25,7 +25,7 @@ IDLE_MS = 200.0
 """A portion without input. New input waits for the portion under way."""
 
 SHARE = 0.3
-"""Of the time of a step with input. A transition then does not double any latency."""
+"""The part of the time of a step with input that a portion may take. A transition then does not double any latency."""
 
 USEFUL = 2.0
 """Half of the time of a portion at least goes to what it gives."""
@@ -50,7 +50,8 @@ SWINGS = (0.75, 1.25)
 """Portions are in turn so many times what they should be. If all had one size, nothing would tell the fixed part of their cost."""
 
 LEAST_SHARE = 0.05
-"""Of the time of a step, for what was not known before: what is known of the others may be of a machine that was busy."""
+"""The least part of the time of a step that counts for what was not known before. What is known of the others may be of a machine that was
+busy."""
 
 
 @dataclass

@@ -25,7 +25,7 @@ Answer = Callable[[Exception | None], None]
 
 
 class Preparation:
-    """Of one request. It outlives a recovery. `answer` is called once. Without one, a refusal is raised where it is noticed."""
+    """The preparation of one request. It outlives a recovery. `answer` is called once. Without one, a refusal is raised where it is noticed."""
 
     def __init__(
         self,

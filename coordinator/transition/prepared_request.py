@@ -86,7 +86,7 @@ def _with_loads(spec: PipelineSpec, before: PlanDocument, reload: tuple[str, ...
 
 
 def choices_of(request: ApplyRequest, reload: tuple[str, ...]) -> Choices:
-    """As they are recorded. `reload`: the handles of the tables that are loaded again."""
+    """Returns the choices of a request as they are recorded. `reload`: the handles of the tables that are loaded again."""
     chosen = request.chosen.normal()
     return Choices(
         hold=request.hold,

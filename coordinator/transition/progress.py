@@ -16,12 +16,12 @@ WINDOW_S = 10.0
 """The pace is that of the last ten seconds: long enough that a checkpoint does not show, and short enough to follow the load."""
 
 NOT_LEVEL_SHARE_MAX = 0.99
-"""Of the messages, as long as new ones have to be read."""
+"""The largest part of the messages that counts as read, as long as new ones have to be read."""
 
 
 @dataclass(frozen=True)
 class Messages:
-    """Of those that are read again: how many are read, and how many of the partitions that the revision in force reads are left."""
+    """The messages that are read again: how many are read, and how many of the partitions that the revision in force reads are left."""
 
     done: int
     left: int

@@ -24,7 +24,7 @@ _NOTHING = TransitionEnded(
 
 
 class TransitionReport:
-    """Of one run. It measures the times of a transition by `now`, in seconds."""
+    """What people see of the transitions of one run. It measures the times of a transition by `now`, in seconds."""
 
     def __init__(self, board: StatusBoard, now: Callable[[], float]) -> None:
         self._board, self._now = board, now

@@ -82,11 +82,11 @@ MAY_BE_OF_TRANSITION: tuple[type[Exception], ...] = (DataError, *CANNOT_READ)
 reads."""
 
 ERROR_CHARACTERS_MAX = 500
-"""Of an error in a record of the step log."""
+"""How many characters of an error a record of the step log has."""
 
 
 class Transitions:
-    """Of one run. `machine`, `portions` and what is being prepared outlive a recovery. `wake` ends a wait of the loop."""
+    """The transitions of one run. `machine`, `portions` and what is being prepared outlive a recovery. `wake` ends a wait of the loop."""
 
     def __init__(
         self,
@@ -451,7 +451,7 @@ class Transitions:
 
     @property
     def _request(self) -> ApplyRequest | None:
-        """That of the transition that is to begin."""
+        """The request of the transition that is to begin; None if there is none."""
         if self._preparation is not None:
             return self._preparation.request
         return None if self._prepared is None else self._prepared.request

@@ -70,7 +70,7 @@ def negate(sums: Digits) -> Digits:
 
 
 def normalise(sums: Digits) -> Digits:
-    """The same sums in normal form: all finite digits are in [-2**31, 2**31)."""
+    """Returns the same sums in normal form: all finite digits are in [-2**31, 2**31)."""
     while True:
         carries = (sums.digits + _HALF_DIGIT) >> DIGIT_BITS
         moving = np.flatnonzero((carries != 0) & (sums.bins < FINITE_BINS))
@@ -140,7 +140,7 @@ def _explode_finite(values: Float64s, weights: Int64s, groups: Int64s) -> Digits
 
 
 def _explode_exactly(values: Float64s, weights: Int64s, groups: Int64s) -> Digits:
-    """Like `_explode_finite`, with Python integers, for weights that are too large for int64 products."""
+    """Does what `_explode_finite` does, with Python integers, for weights that are too large for int64 products."""
     totals: dict[int, int] = {}
     for value, weight, group in zip(values.tolist(), weights.tolist(), groups.tolist(), strict=True):
         numerator, denominator = value.as_integer_ratio()

@@ -66,7 +66,7 @@ def weight_sums(limbs: Int64s, weights: Int64s, groups: Int64s, group_count: int
 
 
 def normalise(limbs: Int64s) -> Int64s:
-    """The same sums in normal form, as a new array: each carry is added to the next limb."""
+    """Returns the same sums in normal form, as a new array: each carry is added to the next limb."""
     limbs = limbs.copy()
     for place in range(len(limbs) - 1):
         limbs[place + 1] += limbs[place] >> LIMB_BITS

@@ -111,7 +111,7 @@ def _fixed_width(raw: bytes, count: int, width: int) -> pa.Array:
 
 
 def invert(written: pa.Array) -> pa.Array:
-    """The same lengths, with every bit inverted."""
+    """Returns byte strings of the same lengths, with every bit inverted."""
     offsets = _offsets_of(written).astype(np.int32)
     flipped = ~_bytes_of(written)
     return pa.Array.from_buffers(pa.binary(), len(written), [None, pa.py_buffer(offsets), pa.py_buffer(flipped)])

@@ -26,7 +26,7 @@ _NULL_FIRST, _VALUE, _NULL_LAST = b"\x01", b"\x02", b"\x03"
 _SIGN = np.uint64(1 << 63)
 _CODE_BYTES, _WIDE_BYTES = 8, 16
 _VALUE_BITS = 46
-"""Of a spread number, behind the two bits of the mark."""
+"""The bits of the value in a number of `spread_codes`, behind the two bits of the mark."""
 
 
 class Sorted(NamedTuple):

@@ -82,11 +82,11 @@ class Comparing:
         return number
 
     def twin_number(self, node: int) -> int:
-        """Of the twin of a node of B that is kept. In the step of the switch it is that of the steps before."""
+        """Returns the number of the twin of a node of B that is kept. In the step of the switch, the twin is the one of the steps before."""
         return self._number_of_twin(("now", node))
 
     def old_twin_number(self, node: int) -> int:
-        """Of the twin of a node of A, of which old content is made."""
+        """Returns the number of the twin of a node of A, of which old content is made."""
         return self._number_of_twin(("before", node))
 
     def _number_of_twin(self, key: tuple[str, int]) -> int:

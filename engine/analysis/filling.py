@@ -40,7 +40,7 @@ class Program:
 
     @classmethod
     def of(cls, circuit: Circuit, numbers: Sequence[int]) -> Program:
-        """Of a project's circuit that is in force."""
+        """Returns the program of a revision that is in force, which runs its circuit alone."""
         return cls(circuit=circuit, numbers=tuple(numbers), append_only=append_only_inputs(circuit))
 
 

@@ -58,8 +58,9 @@ class _FillingCircuit:
         )
 
     def _growth(self, circuit: Circuit) -> dict[int, tuple[bool, ...]]:
-        """Of young nodes what B says, because their state is to be as in B. One that reads a kept node behind a changed view is filled from what
-        A has there, which may grow otherwise. It does not rely on growth: what does reads nothing of A behind a change (transition.py)."""
+        """Returns for each node which of its inputs only insert. For young nodes it is what B says, because their state is to be as in B. A
+        young node that reads a kept node behind a changed view is filled from what A has there, which may retract. Such a node does not rely on
+        growth: a node that does reads nothing of A behind a change."""
         found = append_only_inputs(circuit)
         for index, at in self.made.items():
             node = circuit.nodes[at]
@@ -88,7 +89,7 @@ class _FillingCircuit:
         return replace(node, inputs=inputs)
 
     def _carried_table(self, node: LastByKey, holder: int) -> CarriedTable:
-        """With the columns of the former table by name and type."""
+        """Returns the node that carries the rows of the former table over. It finds the columns of that table by name and type."""
         found, former = self.comparing.found, self.comparing.before.nodes[holder]
         assert isinstance(former, LastByKey)
         had = {column: place for place, column in enumerate(found.previous.sources[former.handle].columns)}
@@ -97,7 +98,7 @@ class _FillingCircuit:
         return CarriedTable((holder,), node.types, former=bare, places=places, key=node.key, level=FILL)
 
     def _taking(self, level: int) -> Taking:
-        """Of takes of B, over the state of A."""
+        """Returns how takes of B are put into the circuit, over the state of A."""
         comparing = self.comparing
 
         def feed(take: Feed) -> int:
@@ -179,7 +180,7 @@ class _FillingCircuit:
         return kept[index] if index in kept else self._young(index)
 
     def _old_content(self, previous: int, view: View) -> int:
-        """With the columns of the view now."""
+        """Returns the node with the old content of a view, which has the columns of the view now."""
         comparing = self.comparing
         take = content_now(comparing.before, previous, {}, comparing.frozen)
         level = COMPARE if is_read_from_state(take) else FILL

@@ -18,7 +18,7 @@ Marks = Mapping[str, Mapping[str, str]]
 
 
 def marked_circuit(circuit: Circuit, marks: Marks) -> Circuit:
-    """The same circuit, in which each of these views reads its marked sources. Equal circuits and marks give equal circuits."""
+    """Returns the same circuit, in which each of these views reads its marked sources. Equal circuits and marks give equal circuits."""
     return _Marking(circuit).apply(marks) if marks else circuit
 
 

@@ -31,7 +31,8 @@ PYTHON = "Python"
 
 
 def revisions_of(circuit: Circuit) -> dict[str, int]:
-    """Those of this release, of all that the circuit uses. What is frozen is not used."""
+    """Returns the revisions in this release of all that the circuit uses, as far as they have changed since their first one. What is frozen is
+    not used."""
     found: dict[str, int] = {}
     for node in circuit.nodes:
         if isinstance(node, Frozen):

@@ -70,7 +70,8 @@ class _SwitchingCircuit:
         )
 
     def _growth(self) -> dict[int, tuple[bool, ...]]:
-        """As B says, although a difference may take rows back in this step: a node that relies on growth gets none."""
+        """Returns for each node which of its inputs only insert, as B says. A difference may take rows back in this step, but a node that relies
+        on growth gets none."""
         of = {at: index for index, at in self.raw.items()} | self.into.copies
         return {
             at: self.comparing.growth_now[of[at]] if at in of else (False,) * len(node.inputs)

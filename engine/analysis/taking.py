@@ -108,7 +108,7 @@ class Taking:
 
 
 def over_state(into: Growing, circuit: Circuit, feed: Callable[[Feed], int]) -> Taking:
-    """Of what the state has: nothing of it is filled, read again or computed a second time."""
+    """Returns how takes of what the state has are put into a circuit: nothing of it is filled, read again or computed a second time."""
     return Taking(
         into=into,
         circuit=circuit,

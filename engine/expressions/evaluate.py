@@ -56,7 +56,8 @@ def evaluate(predicate: Expression | None, projections: tuple[Expression, ...], 
 
 
 def try_evaluate(predicate: Expression | None, projections: tuple[Expression, ...], table: pa.Table) -> pa.Table | None:
-    """As `evaluate`; None if an expression fails on one of the rows. It does not look for the row, which costs two more evaluations."""
+    """Returns what `evaluate` returns; None if an expression fails on one of the rows. It does not look for the row, which would cost two more
+    evaluations."""
     return _evaluate(predicate, projections, table, _attempt)
 
 

@@ -70,7 +70,7 @@ def buffer_type(type_: pa.DataType) -> pa.DataType:
 
 
 def relabel(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    """The same values as a type of the same memory layout (from a type to `buffer_type` of it, or back), without copying."""
+    """Returns the same values as a type of the same memory layout (from a type to `buffer_type` of it, or back), without copying."""
     if column.type == type_:
         return column
     if pa.types.is_struct(type_) and type_.num_fields == 0:

@@ -16,7 +16,7 @@ from engine.model.node import Column, NodeBase, Types, columns_exist
 TIMESTAMP = pa.timestamp("us", "UTC")
 
 CLOCK_TYPES: Types = (TIMESTAMP, pa.bool_())
-"""Those of the output of a ClockValue."""
+"""The types of the output of a ClockValue."""
 
 COMPARED_TYPES = (TIMESTAMP, pa.timestamp("us"), pa.date32(), pa.int64(), pa.int32())
 """What can be compared with a function of the clock: microseconds and days since 1970-01-01, and plain numbers."""

@@ -54,7 +54,7 @@ class Watermark(NodeBase):
 
 
 WATERMARK_TYPES: Types = (pa.int64(), pa.int64())
-"""Those of the output of a Watermark."""
+"""The types of the output of a Watermark."""
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ an outer join would first give all rows of one side without a match and then tak
 LEVELS = COMPARE + 1
 
 OF_NEXT, OF_FORMER = "again, as the next revision reads it: ", "again, as the former revision reads it: "
-"""With one of these begins the handle of a source that is read again. No source of a project is called so."""
+"""The prefixes of the handles of sources that are read again. No source of a project is called so."""
 
 
 TAKEN_BACK = "taken back: "
-"""With this begins the handle of an output of the former project that takes its content back in the step of the switch."""
+"""The prefix of the handle of an output of the former project that takes its content back in the step of the switch."""
 
 
 def is_read_again(handle: str) -> bool:
@@ -35,7 +35,7 @@ def is_read_again(handle: str) -> bool:
 
 
 def handle_of_project(handle: str) -> str:
-    """Of a source that is read again: how its project calls it."""
+    """Returns how its project calls a source that is read again."""
     return handle.removeprefix(OF_NEXT).removeprefix(OF_FORMER)
 
 

@@ -65,7 +65,7 @@ class Layout:
 
     @staticmethod
     def initial(policy: Policy, workers: int) -> Layout:
-        """Of a new state: members 0 to `workers` - 1, with neighbouring shards."""
+        """Returns the layout of a new state: members 0 to `workers` - 1, with neighbouring shards."""
         members = tuple(range(workers))
         shards = policy.shards_needed(workers)
         return Layout(0, policy, members, tuple(shard * workers // shards for shard in range(shards)))
@@ -91,7 +91,7 @@ class Layout:
         return {member: self.slots_of(member) for member in self.members}
 
     def with_policy(self, policy: Policy) -> Layout:
-        """The same owners under another policy. The next change of the members obeys it."""
+        """Returns the same owners under another policy. The next change of the members obeys it."""
         return Layout(self.number, policy, self.members, self.owners)
 
     def with_members(self, members: Sequence[int]) -> Layout:

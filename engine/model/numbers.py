@@ -73,7 +73,7 @@ class NumberedCircuit:
         return self._indices.get(number)
 
     def indices(self, numbers: Iterable[int]) -> frozenset[int]:
-        """Of the nodes with these numbers, as far as the circuit has them."""
+        """Returns the indices of the nodes with these numbers, as far as the circuit has them."""
         return frozenset(self._indices[number] for number in numbers if number in self._indices)
 
     def numbers_of(self, indices: Iterable[int]) -> frozenset[int]:

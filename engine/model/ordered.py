@@ -22,8 +22,8 @@ class SortKey:
 
 @dataclass(frozen=True)
 class TopK(NodeBase):
-    """Of the rows with equal `partition` columns: the `count` rows behind the first `offset`, in the order of `order`. A row of weight 3 takes
-    three places. Rows that tie are in canonical order. Without a `count` there is no end. Without partition columns there is one group.
+    """A part of the rows with equal `partition` columns: the `count` rows behind the first `offset`, in the order of `order`. A row of weight 3
+    takes three places. Rows that tie are in canonical order. Without a `count` there is no end. Without partition columns there is one group.
 
     The partition columns are compared as they are, and the sort keys in Spark's order, in which -0.0 equals 0.0."""
 

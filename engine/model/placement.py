@@ -62,7 +62,7 @@ class Placement:
 
     @cached_property
     def workers(self) -> tuple[int, ...]:
-        """Their numbers, ascending."""
+        """The numbers of the workers, ascending."""
         return tuple(sorted(self.owned))
 
     @cached_property

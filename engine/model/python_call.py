@@ -50,6 +50,6 @@ class PythonCall:
 
     @property
     def name(self) -> str:
-        """As in SQL, the outermost function first: `f(g)`."""
+        """The names of the functions as SQL has them, the outermost function first: `f(g)`."""
         names = [function.name for function in reversed(self.functions)]
         return "(".join(names) + ")" * (len(names) - 1)

@@ -30,7 +30,7 @@ def list_of(value: pa.DataType) -> pa.DataType:
 
 
 def total(value: pa.DataType) -> pa.DataType | None:
-    """Of sum. None if it does not take such values."""
+    """Returns the type of the sum of such values; None if sum does not take them."""
     if pa.types.is_decimal(value):
         return pa.decimal128(min(value.precision + SUM_DIGITS_MORE, DECIMAL_DIGITS_MAX), value.scale)
     if pa.types.is_integer(value):
@@ -39,7 +39,7 @@ def total(value: pa.DataType) -> pa.DataType | None:
 
 
 def average(value: pa.DataType) -> pa.DataType | None:
-    """Of avg. None if it does not take such values."""
+    """Returns the type of the average of such values; None if avg does not take them."""
     if pa.types.is_decimal(value):
         precision, scale = value.precision + AVERAGE_SCALE_MORE, value.scale + AVERAGE_SCALE_MORE
         return pa.decimal128(min(precision, DECIMAL_DIGITS_MAX), min(scale, DECIMAL_DIGITS_MAX))

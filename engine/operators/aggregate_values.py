@@ -73,7 +73,7 @@ class GroupValues:
         return np.flatnonzero(np.diff(self.starts))
 
     def once(self) -> GroupValues:
-        """The same values, each with weight 1."""
+        """Returns the same values, each with weight 1."""
         return GroupValues(self.type, self.count, self.groups, self._encoded, np.ones_like(self.weights))
 
 
@@ -144,7 +144,7 @@ def collect_set(values: GroupValues, call: ValuesCall) -> pa.Array:
 
 
 def first_k(values: GroupValues, call: ValuesCall) -> pa.Array:
-    """As many of the first values as parameter 0 says. Null for a group without values."""
+    """Returns for each group as many of the first values as parameter 0 says, and null for a group without values."""
     elements, offsets = _elements(values, call)
     lengths = np.minimum(np.diff(offsets), int(call.parameters[0]))
     ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
@@ -211,7 +211,8 @@ def percentile_cont(values: GroupValues, call: ValuesCall) -> pa.Array:
 
 
 def percentile_disc(values: GroupValues, call: ValuesCall) -> pa.Array:
-    """As `percentile_cont`, without interpolation: the first value of which at least the fraction of all values is at or before it."""
+    """Spark's percentile_disc, which does not interpolate: the first value such that at least the fraction of all values is at or before it. The
+    parameters are those of `percentile_cont`."""
 
     def of(fraction: float) -> Float64s:
         return _doubles_at(values, np.maximum(np.ceil(values.sizes * fraction).astype(np.int64) - 1, 0), call)
@@ -220,7 +221,8 @@ def percentile_disc(values: GroupValues, call: ValuesCall) -> pa.Array:
 
 
 def percentile_approx(values: GroupValues, call: ValuesCall) -> pa.Array:
-    """As `percentile_disc`, but a value of the argument's type. The answer is exact, so it is within any accuracy that is asked for."""
+    """Spark's percentile_approx: the value of `percentile_disc`, but of the argument's type. The answer is exact, so it is within any accuracy
+    that is asked for."""
     results = []
     for fraction in _fractions(call):
         ranks = np.maximum(np.ceil(values.sizes * fraction).astype(np.int64) - 1, 0)

@@ -20,7 +20,7 @@ Key = tuple[Column, ...]
 
 
 class Everyone(Enum):
-    """Its one value stands in the place of an exchange's key: every row is sent to every worker."""
+    """The one value of this class stands in the place of an exchange's key: every row is sent to every worker."""
 
     EVERYONE = "everyone"
 
@@ -39,14 +39,15 @@ class Arrangement:
 
 
 def by_key(needed: Key, colocation: Key | None) -> Arrangement:
-    """For an operator with one input that needs rows with equal `needed` columns on one worker, and whose output has the columns of the
-    input."""
+    """Returns the arrangement of an operator with one input that needs rows with equal `needed` columns on one worker, and whose output has the
+    columns of the input."""
     exchange, after = _together(needed, colocation)
     return Arrangement((exchange,), after)
 
 
 def by_group(group: Key, colocation: Key | None) -> Arrangement:
-    """As `by_key`, for an operator whose output begins with the columns of the group and has no other column of its input."""
+    """Returns the arrangement of an operator with one input that needs the rows of a group on one worker. Its output begins with the columns of
+    the group and has no other column of its input."""
     exchange, after = _together(group, colocation)
     return Arrangement((exchange,), tuple(group.index(column) for column in after))
 
@@ -64,7 +65,7 @@ def by_join_key(left_key: Key, right_key: Key, inputs: Sequence[Key | None]) -> 
 
 
 def add_broadcast(arrangement: Arrangement) -> Arrangement:
-    """The same with one more input behind the others, which every worker gets: a watermark."""
+    """Returns the arrangement with one more input behind the others, which every worker gets: a watermark."""
     return Arrangement((*arrangement.exchanges, EVERYONE), arrangement.colocation)
 
 

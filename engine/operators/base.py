@@ -109,7 +109,7 @@ class StepContext:
     errors: ErrorRows | None = None
     """Where the step counts the node's error rows. None: an error ends the step."""
     part: PartFacts | None = None
-    """Of an operator within a Recursion."""
+    """What holds for an operator within a Recursion; None for any other."""
     slots: Range | None = None
     """If the content is read: of which slots (see Fed in descriptor.py). None: of all."""
 
@@ -121,12 +121,12 @@ class StepContext:
 
     @property
     def append_only(self) -> tuple[bool, ...]:
-        """Of each input, whether no change of it can ever have a negative weight."""
+        """For each input, whether no change of it can ever have a negative weight."""
         return self.run.append_only[self.node] if self.part is None else self.part.append_only
 
     @property
     def colocation(self) -> tuple[Key | None, ...]:
-        """Of each input, by the hash of which columns its rows lie on this worker. None: they may lie on any worker."""
+        """For each input, the columns by whose hash its rows lie on this worker. None: they may lie on any worker."""
         return self.step.colocation[self.node] if self.part is None else self.part.colocation
 
     @property
@@ -138,7 +138,7 @@ class StepContext:
     def evaluate(
         self, predicate: Expression | None, projections: tuple[Expression, ...], rows: pa.Table, sign: int = 1
     ) -> pa.Table:
-        """As `evaluate` of the expressions, without the error rows if the step counts them. `sign`: see ErrorRows.add."""
+        """Returns what `evaluate` of the expressions returns, without the error rows if the step counts them. `sign`: see ErrorRows.add."""
         if self.errors is None:
             return evaluate(predicate, projections, rows)
         return leave_out(

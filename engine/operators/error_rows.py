@@ -28,7 +28,8 @@ ALONE_ROWS_MAX = 8
 """So many rows are tried one by one. If all fail, as with a wrong view, more halving would double the number of attempts."""
 
 EXAMPLE_CHARACTERS_MAX = 500
-"""Of the text of an error, which the step log and the status repeat. Messages are shorter, but for values of the user's."""
+"""How many characters are kept of the text of an error, which the step log and the status repeat. Messages are shorter, but for values of the
+user's."""
 
 
 @dataclass

@@ -25,8 +25,8 @@ FROM_BEFORE = -1
 
 
 class Messages(NamedTuple):
-    """Those of a step, by key and then in their order. `key`: a number, ascending. `truncations`: how many lie before the message. `lacks`: for
-    each column of which some value is missing, the messages that lack it."""
+    """The messages of a step, by key and then in their order. `key`: a number, ascending. `truncations`: how many lie before the message.
+    `lacks`: for each column of which some value is missing, the messages that lack it."""
 
     key: Int64s
     deletes: Bools

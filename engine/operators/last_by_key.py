@@ -119,8 +119,8 @@ def _refuse(
 
 
 def _truncate(node: LastByKey, arrived: pa.Table, trace: Trace, key: ColocatedKey, context: StepContext) -> pa.Table:
-    """The same for messages among which the table was truncated. All rows leave the trace, bucket by bucket. Rows whose key has none after the
-    step need no comparison with others, so they are only negated."""
+    """Returns the change of the table for messages among which the table was truncated. All rows leave the trace, bucket by bucket. Rows whose
+    key has none after the step need no comparison with others, so they are only negated."""
     width = len(node.types)
     truncates = nulls_of(arrived.column(width).combine_chunks())
     partition, offset = (arrived.column(width + n).to_numpy().astype(np.int64) for n in (1, 2))

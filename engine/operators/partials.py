@@ -88,7 +88,7 @@ def step_join_partials(node: JoinPartials, inputs: Sequence[pa.Table], context: 
 
 
 def step_final_aggregate(node: FinalAggregate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """As `step_aggregate`, from partials."""
+    """Returns the change of the output as `step_aggregate` does, but from partials."""
     delta = inputs[0]
     first = is_first_output(node.group, context)
     if delta.num_rows == 0 and not first:

@@ -106,7 +106,7 @@ def tells_a_change(told: pa.Table) -> bool:
 
 
 def tell_again(told: pa.Table) -> pa.Table:
-    """The same value, as a step tells it that does not change it."""
+    """Tells the value as a step tells it that does not change it."""
     flags = _flags(told)
     if True in flags:
         return zset.take_rows(told, np.array([flags.index(True)]))

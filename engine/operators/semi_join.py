@@ -195,7 +195,7 @@ def _not_in(node: SemiJoin, left: pa.Table, right: pa.Table, context: StepContex
 
 @dataclass(frozen=True)
 class _Summary:
-    """Of the right side of a NOT IN: the number of rows, and the number of rows that are null."""
+    """A summary of the right side of a NOT IN: the number of rows, and the number of rows that are null."""
 
     rows: int
     nulls: int

@@ -28,7 +28,7 @@ from engine.rows import zset
 from engine.state.forgetting import forget, select_rows
 
 MOMENT = pa.timestamp("us")
-"""Of the time at which a key is forgotten; null if it never is."""
+"""The type of the time at which a key is forgotten. The time is null if it never is."""
 
 
 def step_timed_deduplicate(node: TimedDeduplicate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

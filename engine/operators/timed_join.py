@@ -59,7 +59,7 @@ def step_timed_join(node: TimedJoin, inputs: Sequence[pa.Table], context: StepCo
 
 @dataclass(frozen=True)
 class _Columns:
-    """Of one side. `first`: its first column in the output."""
+    """The columns of one side. `first`: its first column in the output."""
 
     key: tuple[Column, ...]
     outer: bool

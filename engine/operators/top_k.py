@@ -132,7 +132,7 @@ class _Layout:
 
     @property
     def types(self) -> list[pa.DataType]:
-        """Of the columns of the trace."""
+        """The types of the columns of the trace."""
         key = [self._node.types[c] for c in self._node.partition] or [pa.int8()]
         return [*key, pa.binary(), *(self._node.types[c] for c in self._others)]
 

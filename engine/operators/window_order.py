@@ -223,7 +223,7 @@ def _move(values: pa.Array, distance: int | float) -> tuple[pa.Array, Bools]:
 
 
 def _runs(new: Bools) -> Bounds:
-    """Of each row, the first row of its run and the row after the last one. A run begins where `new` is true."""
+    """Returns for each row the first row of its run and the row after the last one. A run begins where `new` is true."""
     begins = np.flatnonzero(new)
     lengths = np.diff(np.append(begins, len(new)))
     return np.repeat(begins, lengths), np.repeat(begins + lengths, lengths)

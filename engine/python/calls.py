@@ -53,7 +53,7 @@ def results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray:
 
 
 def try_results(call: PythonCall, table: pa.Table) -> pa.ChunkedArray | None:
-    """As `results`; None if the function fails on one of the rows. Raises FunctionUnusable."""
+    """Returns what `results` returns; None if the function fails on one of the rows. Raises FunctionUnusable."""
     arguments = _arguments(call, table)
     made = _results_or_error(call, arguments)
     if not isinstance(made, BaseException):

@@ -83,7 +83,7 @@ def _converter(type_: pa.DataType) -> Convert:
 
 
 def _integer(bits: int) -> Convert:
-    """As Java's narrowing conversion from a long: the low bits count."""
+    """Returns a conversion to integers of so many bits, like Java's narrowing conversion from a long: the low bits count."""
     half, whole = 1 << (bits - 1), 1 << bits
 
     def convert(value: Any) -> Any:

@@ -11,7 +11,7 @@ import socket
 from typing import Any
 
 SOME_PORT = 1
-"""For the question which way leads to a host: nothing is sent to it."""
+"""A port for the question which way leads to a host. Nothing is sent to it."""
 
 
 def without_brackets(host: str) -> str:

@@ -24,7 +24,7 @@ STDERR = 2
 
 
 class Companions:
-    """Of one task. `pack` gives their assignment, pickled."""
+    """The companions of one task. `pack` gives their assignment, pickled."""
 
     def __init__(self, pack: Callable[[], bytes]) -> None:
         self._pack = pack

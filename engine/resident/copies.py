@@ -31,10 +31,10 @@ from storage.database import Database
 from storage.pins import Pin
 
 FRAME_BYTES_MIN = 1 << 20
-"""As in slots.py."""
+"""Pieces are collected up to this size before a frame is sent; see slots.py."""
 
 STAGE_BYTES = 2 << 20
-"""Of one transaction that stores copies. It takes some milliseconds, for which a step may have to wait."""
+"""About how many bytes of copies one transaction stores. It takes some milliseconds, for which a step may have to wait."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class SlotCopier:
         database.pins = tuple(portion.pin for portions in self._portions.values() for portion in portions)
 
     def _send(self, order: Copy, portion: _Portion, database: Database) -> None:
-        """In a thread of its own. Every fault is an answer."""
+        """Runs in a thread of its own. Every fault is an answer."""
         try:
             self._outside.lower_priority()
             self._send_parts(order, portion, database)
@@ -127,7 +127,7 @@ class SlotCopier:
     def divide_parts(
         self, to: int, slots: SlotSet, parts: Iterable[PartOfTable]
     ) -> tuple[list[PartOfTable], list[PartOfTable]]:
-        """Those of the parts of these slots of which worker `to` has copies, and the others."""
+        """Divides the parts: those of these slots of which worker `to` has copies, and the others."""
         moving = [portion for portion in self._portions.get(to, ()) if portion.slots.intersection(slots) != NO_SLOTS]
         sent: set[PartOfTable] = set().union(*(portion.sent for portion in moving))
         by_place: tuple[list[PartOfTable], list[PartOfTable]] = ([], [])
@@ -159,7 +159,7 @@ class SlotCopier:
                 self._answer(Failed(doing="copy", fault=fault))
 
     def _stage(self, peer: int, message: Copies, copies: list[staging.Copy], database: Database) -> None:
-        """In a thread of its own. Every fault is an answer."""
+        """Runs in a thread of its own. Every fault is an answer."""
         try:
             self._outside.lower_priority()
             _check(peer, copies, message.slots)
@@ -181,7 +181,7 @@ class SlotCopier:
         self._pin(database)
 
     def discard(self, database: Database) -> None:
-        """Of what was copied nothing is needed any more, or nothing can be used."""
+        """Discards all that was copied, because nothing of it is needed any more, or nothing can be used."""
         self._portions, database.pins = {}, ()
         with database.read() as state:
             has_copies = state.get_staged() != NO_SLOTS
@@ -206,7 +206,7 @@ def _check(peer: int, copies: list[staging.Copy], slots: SlotSet) -> None:
 
 
 def _batches(copies: list[staging.Copy]) -> Iterable[list[staging.Copy]]:
-    """In groups of about STAGE_BYTES."""
+    """Yields the copies in groups of about STAGE_BYTES."""
     some: list[staging.Copy] = []
     size = 0
     for copy in copies:

@@ -40,13 +40,13 @@ from storage.host_folder import LOCAL_DIR_VARIABLE, HostFolder
 from storage.identity import FoundDatabase, Identity
 
 CONNECT_SECONDS_MAX = 10.0
-"""For the connection to the coordinator, which listens before it starts a task."""
+"""The time for the connection to the coordinator, which listens before it starts a task."""
 
 LOCAL_FOLDER_NAME = "local"
 """The name of the one folder of local mode, which needs no file to be recognised."""
 
 GONE_EXIT_CODE = 17
-"""Of a process that ended because its coordinator was gone. It distinguishes this end from others in Spark's log."""
+"""The exit code of a process that ended because its coordinator was gone. It distinguishes this end from others in Spark's log."""
 
 
 @dataclass(frozen=True)

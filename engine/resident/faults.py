@@ -97,7 +97,7 @@ REGISTERED: Mapping[str, type[Fault]] = {
 """The faults that a worker can have. A test compares them with the classes that the rooms below define."""
 
 TRACE_CHARACTERS_MAX = 20_000
-"""Of the stack trace of a mistake: enough for some hundred frames."""
+"""How many characters are kept of the stack trace of a mistake: enough for some hundred frames."""
 
 
 CANNOT_START_THREAD = "can't start new thread"

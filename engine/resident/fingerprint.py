@@ -29,7 +29,7 @@ def release() -> str:
 
 
 def fingerprint() -> str:
-    """As text: the same on every machine that computes the same bytes."""
+    """Returns the fingerprint as a text, which is the same on every machine that computes the same bytes."""
     parts = {
         "wire": WIRE_VERSION,
         "edition": OUTPUT_EDITION,

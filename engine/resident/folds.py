@@ -46,7 +46,7 @@ class Folds:
         return may_rewrite and self._count in LOOKS_AT_FOLDS
 
     def fold(self, database: Database, *, looks: bool) -> Folded:
-        """In a thread of its own. `looks`: whether the file is to shrink if much of it is free."""
+        """Folds, in a thread of its own. `looks`: whether the file is to shrink if much of it is free."""
         self._before(database)
         database.fold()
         if looks:

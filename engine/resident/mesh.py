@@ -31,10 +31,10 @@ from engine.run.exchange import ExchangeMessage, schema_of, to_buffer
 from engine.run.tasks import PeerFailed
 
 CONNECT_SECONDS_MAX = 10.0
-"""For a connection to a peer that has registered, so it listens already."""
+"""The time for a connection to a peer, which has registered and so listens already."""
 
 JOIN_SECONDS_MAX = 60.0
-"""For the connections of all peers to each other. They were all registered when it begins."""
+"""The time for the connections of all peers to each other. They were all registered when it begins."""
 
 WAIT_SECONDS = 1.0
 """The longest wait of one call. What arrives ends it earlier."""
@@ -96,7 +96,7 @@ class Mesh:
         return connection
 
     def swap(self, step: int, stage: int, rows: Mapping[int, Mapping[Channel, pa.Table]]) -> Sequence[ExchangeMessage]:
-        """See engine/run/tasks.py, Peers."""
+        """Sends what a stage has for each worker, and waits for the messages of all; see engine/run/tasks.py, Peers."""
         for peer, connection in self._peers.items():
             sent = rows.get(peer, {})
             message = Rows(serial=self._serial, stage=stage, channels=tuple(self._numbers[channel] for channel in sent))
@@ -125,7 +125,7 @@ class Mesh:
         return waiting.popleft()
 
     def abandon(self, step: int, stage: int) -> None:
-        """See engine/run/tasks.py, Peers."""
+        """Tells all peers that there are no messages of the stage; see engine/run/tasks.py, Peers."""
         for connection in self._peers.values():
             connection.send(Frame(self._term, Rows(serial=self._serial, stage=stage, channels=(), broken=True)))
 

@@ -25,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 
 DAEMON_MODULE = f"{__package__}.daemon"
-"""With the name that the room has where it is installed (setup.py)."""
+"""The daemon's module, with the name that the room has where it is installed (setup.py)."""
 
 PLACE_VARIABLE = "STEPWELL_PRELOADED"
 """The folder with the socket. Spark's JVM inherits the driver's environment, and its daemon that of the JVM."""

@@ -16,7 +16,7 @@ from engine.resident.frames import Buffer
 from engine.run.exchange import from_buffer
 
 REASON_CHARACTERS_MAX = 300
-"""Of what Arrow says about bytes that it cannot read. It may quote them."""
+"""How many characters are kept of what Arrow says about bytes that it cannot read. It may quote them."""
 
 
 def table_of(data: Buffer, schema: pa.Schema | None, what: str, *, every_value: bool = False) -> pa.Table:

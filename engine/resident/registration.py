@@ -63,7 +63,7 @@ class Registration:
 
     @property
     def connections(self) -> list[Connection]:
-        """Of all candidates. Any thread may ask."""
+        """The connections of all candidates. Any thread may ask for them."""
         return [candidate.connection for candidate in list(self._all)]
 
     def expire(self) -> None:

@@ -31,7 +31,7 @@ POLL_SECONDS = 0.5
 """The longest wait of one call, after which heartbeats are judged."""
 
 STEPS_REMEMBERED = 100
-"""Of which the slowest says how long a worker may make no progress."""
+"""How many steps are remembered. The slowest of them says how long a worker may make no progress."""
 
 RECOVERABLE = (StaleTask, TaskLost, NotOpen)
 """Faults after which a crew is replaced."""
@@ -118,7 +118,7 @@ class Roster:
         return answer if isinstance(answer, Failed) else (answer, buffers)
 
     def take_answer(self, number: int, kind: type[Order[A]]) -> A:
-        """The same without buffers. Raises the fault."""
+        """Returns what a worker has answered, without the buffers; see `pop`. Raises the fault that it had."""
         answer, _ = _no_failure(number, self.pop(number, kind))
         return answer
 

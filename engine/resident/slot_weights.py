@@ -13,12 +13,12 @@ from engine.run.cut import slot_bytes
 from storage.database import Database
 
 PORTION_LEAST, PORTION_MOST = 0.5, 4.0
-"""Of the bytes that a portion is to have. Between these it ends where a bucket does, if there is such a place: the buckets of a state of 100
-million keys have some 80 MB. A wider choice would make portions uneven."""
+"""The least and the most that a portion may have, as parts of the bytes that it is to have. Between these it ends where a bucket does, if there
+is such a place: the buckets of a state of 100 million keys have some 80 MB. A wider choice would make portions uneven."""
 
 
 class SlotWeights:
-    """Of one worker."""
+    """The bytes of the slots of one worker."""
 
     def __init__(self) -> None:
         self._bytes = np.zeros(SLOTS, np.int64)
@@ -31,7 +31,7 @@ class SlotWeights:
         return int(self._bytes[_numbers(slots)].sum())
 
     def forget(self, slots: SlotSet) -> None:
-        """They have left."""
+        """These slots have left."""
         self._bytes[_numbers(slots)] = 0
 
     def first_within(self, slots: SlotSet, bytes_max: int) -> SlotSet:

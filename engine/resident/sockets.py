@@ -212,7 +212,7 @@ class SocketConnection:
 
 
 class TlsConnection(SocketConnection):
-    """The same over TLS. The state of a TLS connection belongs to both directions, so reading takes the lock as well."""
+    """A connection over TLS. The state of a TLS connection belongs to both directions, so reading takes the lock as well."""
 
     def __init__(self, transport: SocketTransport, connected: ssl.SSLSocket, *, trusted: bool) -> None:
         super().__init__(transport, connected, trusted=trusted)

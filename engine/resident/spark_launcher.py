@@ -30,11 +30,11 @@ ENCRYPTED = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
 """Each of these settings encrypts the connections between Spark's processes."""
 
 FAULT_CHARACTERS_MAX = 500
-"""Of a fault in a log line: Spark's have the stack traces of the JVM."""
+"""How many characters of a fault a log line has. Spark's faults have the stack traces of the JVM."""
 
 
 ASK_SECONDS_MAX = 3.0
-"""For an answer that takes the JVM a millisecond."""
+"""The time for an answer that takes the JVM a millisecond."""
 
 
 class JobEnded(Exception):
@@ -56,7 +56,7 @@ class SparkJob:
         return self._failure
 
     def cancel(self) -> None:
-        """From a thread of its own, because a JVM that has ended or hangs does not answer."""
+        """Cancels the job. It does so from a thread of its own, because a JVM that has ended or hangs does not answer."""
         self._is_cancelled = True
         threading.Thread(target=self._cancel, name=f"cancel {self._group}", daemon=True).start()
 

@@ -105,7 +105,7 @@ class StoreAccess:
         return is_due_for_base(last, (raw_bytes,), live_bytes)
 
     def store(self, order: Store) -> Stored:
-        """In a thread of its own, beside the steps. Raises StoreFault and StorageError."""
+        """Uploads a version, in a thread of its own, beside the steps. Raises StoreFault and StorageError."""
         former = None if order.former is None else Chain.of_json(order.former)
         if former is not None:
             spool.discard(self._spool, former.version)

@@ -242,7 +242,7 @@ class Worker:
         self._control.send(Frame(self._term, message, buffers))
 
     def _answer_now(self, message: Message, buffers: tuple[Buffer, ...] = ()) -> None:
-        """From any thread."""
+        """Sends an answer, from any thread."""
         self._control.send_now(Frame(self._term, message, buffers))
 
     def _carry_out(self, order: Message) -> None:
@@ -263,7 +263,7 @@ class Worker:
                 self._outside.start_thread(order.kind, lambda: self._run_beside(order.kind, reply))
 
     def _run_beside(self, kind: str, job: Job[Answer]) -> None:
-        """In a thread of its own, beside the steps. Every fault is an answer."""
+        """Runs in a thread of its own, beside the steps. Every fault is an answer."""
         buffers: tuple[Buffer, ...] = ()
         try:
             self._outside.lower_priority()

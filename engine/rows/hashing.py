@@ -42,8 +42,8 @@ def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, see
 
 
 def colocated_hashes(columns: Sequence[pa.Array | pa.ChunkedArray], length: int, colocation: Sequence[int]) -> Hashes:
-    """As `hash_columns`, but the slot of each hash is that of the routing hash, which is the hash of the columns at `place` alone. It costs one
-    pass more over the rows, unless `place` is all columns in their order."""
+    """Returns hashes like those of `hash_columns`, but the slot of each is that of the routing hash, which is the hash of the columns at
+    `colocation` alone. It costs one pass more over the rows, unless `colocation` is all columns in their order."""
     if length == 0:  # as one side of a join often is
         return np.empty(0, dtype=np.uint64)
     if tuple(colocation) == tuple(range(len(columns))):

@@ -73,7 +73,7 @@ def negate(zset: pa.Table) -> pa.Table:
 
 
 def as_schema(zset: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The same rows under exactly this schema. It may differ from theirs in names of columns and in marks of nullability."""
+    """Returns the same rows under exactly this schema. It may differ from theirs in names of columns and in marks of nullability."""
     if zset.schema.equals(schema):
         return zset
     if zset.schema.types == schema.types:  # no cast: Arrow's own refuses a null struct whose fields may not be null

@@ -77,7 +77,7 @@ def _stands_still(view: str, step: int) -> DataError:
 
 
 def _rows(scanned: pa.Table, node: View, step: int) -> pa.Table:
-    """They are copied, because they outlive the transaction."""
+    """Returns the rows of a view. They are copied, because they outlive the transaction."""
     weights = scanned.columns[-1].to_numpy()
     if (weights < 0).any():
         at = int(np.flatnonzero(weights < 0)[0])

@@ -74,7 +74,8 @@ def piece_of(transaction: Transaction, table_part: PartOfTable) -> TablePiece | 
 
 
 def copy_of(transaction: Transaction, table_part: PartOfTable) -> TablePiece | None:
-    """The same of a part that was listed in an earlier transaction: None also if slots that have come meanwhile gave its run another number."""
+    """Returns the rows of a part that was listed in an earlier transaction; None if there are none, and also if slots that have come meanwhile
+    gave its run another number."""
     piece = moves.copy_of(transaction, table_part.table, table_part.part)
     return None if piece is None else TablePiece(table_part.table, piece)
 

@@ -17,7 +17,7 @@ from engine.state.store import Store
 from engine.state.trace import as_zset
 
 PARTS = 64
-"""Of the slots, that are measured one after the other."""
+"""The number of parts of the slots that are measured one after the other."""
 
 
 def measure(setup: TaskSetup, store: Store, step: int, numbers: Sequence[int]) -> list[tuple[int, int]]:

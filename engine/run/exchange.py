@@ -27,7 +27,7 @@ class ExchangeMessage:
 
 
 def schema_of(channel: Channel, circuit: Circuit) -> pa.Schema:
-    """Of the rows of a channel."""
+    """Returns the schema of the rows of a channel."""
     return zset.schema_of(circuit.nodes[channel.producer].types)
 
 

@@ -50,7 +50,7 @@ class SourceTable:
     counts_from: tuple[tuple[TopicPartition, int], ...] | None = None
 
     def with_auth(self, auth: str | None) -> SourceTable:
-        """The same with the password for its registry, which no document has."""
+        """Returns the table with the password for its registry, which no document has."""
         form = self.format
         if auth is None or not isinstance(form, SourceFormat) or not isinstance(form.encoding, WithRegistry):
             return self
@@ -105,10 +105,11 @@ class Reading(NamedTuple):
 
 
 JOINED_BYTES_MAX = 1 << 20
-"""Of messages of several partitions that are decoded at once. More are decoded apart, because to join them means to copy them."""
+"""The largest number of bytes of messages of several partitions that are decoded at once. More messages are decoded apart, because to join them
+means to copy them."""
 
 DEAD_LETTER_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
-"""Of the dead letters of a source, as a worker sends them to the coordinator."""
+"""The schema of the dead letters of a source, as a worker sends them to the coordinator."""
 
 
 LOST = "The topic was compacted before the message was read again for this letter."
@@ -171,8 +172,8 @@ def read_sources(
 
 
 def _silent(circuit: Circuit) -> frozenset[str]:
-    """Of a source that stands there several times, because views count it from different offsets on, one reports: the new messages of a step
-    are the same for all of them."""
+    """Returns the handles of sources that report no messages. A source stands there several times if views count it from different offsets on.
+    Then only one handle of it reports, because the new messages of a step are the same for all of them."""
     handles = sorted(
         (node.handle for node in circuit.nodes if isinstance(node, Source)), key=lambda each: (len(each), each)
     )
@@ -181,7 +182,7 @@ def _silent(circuit: Circuit) -> frozenset[str]:
 
 
 def _counted_batches(table: SourceTable, batches: Sequence[RawBatch]) -> list[RawBatch]:
-    """Of these batches what counts for the table, without the empty ones."""
+    """Returns what counts for the table in these batches, without the empty ones."""
     found = []
     for batch in batches:
         first = table.first_counted(batch.range.where)
@@ -202,7 +203,7 @@ def _reading(batch: RawBatch) -> Reading:
 
 
 def name_of_source(handle: str) -> str:
-    """For users."""
+    """Returns the name of a source for users."""
     return f"source {handle_of_project(handle)}{', which is read again' if is_read_again(handle) else ''}"
 
 
@@ -228,7 +229,7 @@ def _join_batches(batches: Sequence[RawBatch]) -> Iterator[TopicMessages]:
 
 
 def messages_of(batches: Sequence[RawBatch]) -> TopicMessages:
-    """Those of several partitions of one topic."""
+    """Returns the messages of several partitions of one topic."""
     numbers = np.array([batch.range.partition for batch in batches], np.int32)
     partitions = np.repeat(numbers, [batch.messages.length for batch in batches])
     return TopicMessages(

@@ -45,7 +45,7 @@ class TaskSetup:
     """What all workers of a run share."""
 
     plan: StagePlan
-    """Of a step that withholds nothing."""
+    """The plan of a step that withholds nothing."""
     kafka: KafkaSettings
     tables: Mapping[str, SourceTable]
     """By the handle of the source."""
@@ -67,7 +67,7 @@ class TaskSetup:
 
     @cached_property
     def kafka_again(self) -> KafkaSettings:
-        """Of the reader of what is read again."""
+        """The settings of the reader of what is read again."""
         read = (table for handle, table in self.tables.items() if is_read_again(handle))
         return replace(self.kafka, extras=extras_of_all(read), is_second=True)
 
@@ -101,7 +101,7 @@ class TaskSetup:
 
 
 class Reader(Protocol):
-    """See io_kafka/clients/reader.py, RangeReader."""
+    """What a worker reads with; see io_kafka/clients/reader.py, RangeReader."""
 
     def read(
         self, ranges: Sequence[OffsetRange], *, ahead: bool = False, bytes_max: int | None = None

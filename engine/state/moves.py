@@ -50,7 +50,8 @@ class Part(NamedTuple):
 
 
 def parts_of(store: Store, table: int, slots: SlotSet) -> list[Part]:
-    """Of the runs that may have rows of these slots: range by range, bucket by bucket, and within a bucket from the oldest to the youngest."""
+    """Returns the parts of the runs that may have rows of these slots: range by range, bucket by bucket, and within a bucket from the oldest to
+    the youngest."""
     runs = _Runs(store, table)
     return [
         Part(first, number, span)
@@ -68,7 +69,8 @@ def piece_of(store: Store, table: int, part: Part) -> Piece | None:
 
 
 def copy_of(store: Store, table: int, part: Part) -> Piece | None:
-    """The same of a part that was listed in an earlier transaction: None also if its run has another place or number now."""
+    """Returns the rows of a part that was listed in an earlier transaction; None if there are none, and also if its run has another place or
+    number now."""
     value = store.get(run_key(table, part.first, part.number), immutable=True)
     return None if value is None else _piece(value, part)
 
@@ -79,7 +81,7 @@ def _piece(value: memoryview, part: Part) -> Piece | None:
 
 
 def next_number(store: Store, table: int) -> int:
-    """That of the next run. All runs that are there have lower ones."""
+    """Returns the number of the next run. All runs that are there have lower ones."""
     return _Runs(store, table).next
 
 
@@ -108,7 +110,7 @@ def adopt(store: Store, table: int, span: Range, pieces: Iterable[Piece]) -> Non
 
 
 def adopt_all(store: Store, table: int, slots: SlotSet, pieces: Sequence[Piece]) -> None:
-    """As `adopt`, for pieces of several ranges. A piece belongs to the range in which its rows are."""
+    """Adds pieces of several ranges as `adopt` adds those of one. A piece belongs to the range in which its rows are."""
     starts = [first_hash_of(first) for first, _ in slots.ranges]
     by_range: dict[int, list[Piece]] = {}
     for piece in pieces:
@@ -143,7 +145,7 @@ def check_rows(encoded: memoryview, slots: SlotSet, first: int = 0) -> None:
 
 
 def runs_of(store: Store, table: int) -> Iterator[tuple[int, Hashes, int]]:
-    """Of each run the first hash of its bucket, its hashes and its bytes, in the order of the buckets."""
+    """Yields for each run the first hash of its bucket, its hashes and its bytes, in the order of the buckets."""
     runs = _Runs(store, table)
     for first, numbers in sorted(runs.numbers.items()):
         for number in numbers:

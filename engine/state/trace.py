@@ -357,8 +357,8 @@ class Trace:
     # Merging
 
     def _sum(self, runs: Sequence[Run]) -> pa.Table:
-        """As `_merge` of runs of one bucket. Each run is a sum already, so only rows whose hash is in several runs are added up. The others,
-        which are most, are only put in order."""
+        """Merges runs of one bucket, with the same result as `_merge`. Each run is a sum already, so only rows whose hash is in several runs are
+        added up. The others, which are most, are only put in order."""
         table = pa.concat_tables([run.table for run in runs]).combine_chunks()
         order, several = _order_runs(runs)
         if not several.any():

@@ -29,7 +29,7 @@ START_SECONDS_MAX = 120
 """A start takes 2.3 s on an idle machine, and many times that on a busy one."""
 
 ANSWER_SECONDS_MAX = 5
-"""For one answer of a node that has just opened its port."""
+"""The time for one answer of a node that has just opened its port."""
 
 _LOGGING = """\
 appender.out.type=Console

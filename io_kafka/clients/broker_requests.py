@@ -29,7 +29,8 @@ ANSWER_SECONDS_MIN = 2.0
 """How long a request of the first client may take."""
 
 FIRST_ANSWER_SECONDS = 1.0
-"""The same before any broker has answered. A client knows after a third of a second why a login fails, and nobody asks it before."""
+"""How long a request of the first client may take before any broker has answered. A client knows after a third of a second why a login fails,
+and it is not asked earlier."""
 
 PASSING_SECONDS = 0.1
 """The pause before a request is repeated because the broker was not ready; it is ready within milliseconds."""

@@ -23,7 +23,7 @@ SILENCE_SECONDS_MAX = 30.0
 """How long a broker may give no message before the end of a partition. A loaded one answers within seconds, and a person waits."""
 
 FLUSH_SECONDS_MAX = 60.0
-"""For what is still in the client's queue. A broker restarts well within this time."""
+"""The time for what is still in the client's queue. A broker restarts well within this time."""
 
 POLL_SECONDS = 0.2
 

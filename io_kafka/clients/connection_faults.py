@@ -51,7 +51,7 @@ ENDS_CONNECTIONS = (
 )
 
 _ANSWERED: set[tuple[int, str, frozenset[tuple[str, str]]]] = set()
-"""With which settings a broker has answered, by process id. A process that is forked has to learn it for itself."""
+"""The settings with which a broker has answered, with the id of the process. A process that is forked has to learn it for itself."""
 
 _LASTING = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._RESOLVE, KafkaError._SSL}
 

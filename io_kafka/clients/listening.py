@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 ANSWER_SECONDS_MAX = 1.0
-"""For one connection. A fault has to be named within five seconds, and the client has had two of them."""
+"""The time for one connection. A fault has to be named within five seconds, and the client has had two of them."""
 
 ADDRESSES_MAX = 3
 """How many of the bootstrap servers are asked: enough to find one that is up, and few enough to stay within the time."""

@@ -30,7 +30,7 @@ VERSION = (2, 16)
 """The version of confluent-kafka whose `Handle` _native.c knows, and of librdkafka, whose structures it has copied from the public header."""
 
 _HANDLE_BYTES_MIN = object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)
-"""Of an object that begins as _native.c expects: Python's head, and a pointer to the client."""
+"""The least size of an object that begins as _native.c expects: Python's head, and a pointer to the client."""
 
 _FUNCTIONS = (
     "CallState_begin",
@@ -82,7 +82,8 @@ def why_not() -> str | None:
 
 
 def _librdkafka_version(library: ctypes.CDLL) -> tuple[int, int]:
-    """Of the library that is loaded, which may be another one than confluent-kafka was built with. Its number is 0xMMmmrrxx."""
+    """Returns the version of the library that is loaded, which may be another one than confluent-kafka was built with. Its number is
+    0xMMmmrrxx."""
     number = library.rd_kafka_version()
     return number >> 24 & 0xFF, number >> 16 & 0xFF
 

@@ -64,7 +64,7 @@ class OpenTransaction:
     def produce_natively(
         self, where: TopicPartition, messages: native.Columns, header: tuple[str, bytes] | None
     ) -> None:
-        """As `produce`, but no message reports its delivery, so `produce` must be called for the partition afterwards."""
+        """Produces messages as `produce` does, but no message reports its delivery, so `produce` must be called for the partition afterwards."""
         given, is_flushed = 0, False
         while given < messages.rows:
             reached, code, text = native.produce(self.producer, where, messages, given, header)

@@ -34,15 +34,17 @@ SURPLUS_MESSAGES_MAX = 2 * CONSUME_MESSAGES_MAX
 """A partition whose range is read goes on delivering while others are read. Beyond this it loses its place, to bound memory."""
 
 SURPLUS_BYTES_MAX = 16 << 20
-"""The same in bytes, over all partitions together. A partition may also exceed its share by so much while others are waited for."""
+"""The bound of what is delivered while other partitions are read, in bytes over all partitions together; see SURPLUS_MESSAGES_MAX. A partition
+may also exceed its share by so much while others are waited for."""
 
 AHEAD_BYTES_MAX = 64 << 20
 """What a reader may fetch of the next ranges while the caller works on this one; never more than the bytes of one step. It is two steps of
 the default size. With larger messages it is fewer messages, because bytes fill the memory."""
 
 AHEAD_READS = 4
-"""Of that only so many times what was just read, because more would take processor time from the steps and not be needed soon. When new nodes
-began to read 1.3 GB of history beside steps of 1 MB, the first half second of 64 MB ahead made seven steps two to four times as long."""
+"""At most so many times the bytes that were just read are read ahead. More would take processor time from the steps and not be needed soon. When
+new nodes began to read 1.3 GB of history beside steps of 1 MB, the first half second of 64 MB ahead made seven steps two to four times as
+long."""
 
 AHEAD_BYTES_MIN = 1 << 20
 
@@ -50,7 +52,7 @@ AHEAD_EMPTY_LOOKS_MAX = 20
 """After so many empty calls, a millisecond apart, reading ahead stops until the next read: it is at the end of the log."""
 
 DIAGNOSIS_SECONDS_MAX = 5.0
-"""For asking which offsets a partition holds, which happens only when a read fails."""
+"""The time for the question which offsets a partition holds, which is asked only when a read fails."""
 
 NO_ANSWER = "no answer"
 """The reason in the error of a read without progress, if the client reported none."""

@@ -94,7 +94,7 @@ _COMMON_DEFAULTS = {
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """With which settings clients of Kafka are made, and by whom."""
+    """The settings with which clients of Kafka are made, and who makes them."""
 
     options: tuple[tuple[str, str], ...] = field(repr=False)
     """(name, value) under librdkafka's names. They are sorted by name, `bootstrap.servers` is among them, and none of `_OURS` is."""

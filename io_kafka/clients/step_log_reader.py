@@ -44,7 +44,7 @@ NEW_TOPIC_SECONDS_MAX = 10.0
 """How long a broker may not know a topic that another broker has. It learns of it within a second, even if it is busy."""
 
 HIDDEN_SECONDS_MAX = 5.0
-"""For the question whether a topic that is not found is only hidden. The broker has just answered."""
+"""The time for the question whether a topic that is not found is only hidden. The broker has just answered."""
 
 _BATCH_MESSAGES_MAX = 10_000
 _POLL_SECONDS_MAX = 0.5
@@ -203,8 +203,8 @@ class StepLogReader:
     def _records_now(
         self, begin: Callable[[int, int], int], deadline: float, answer_s: float
     ) -> list[tuple[int, Record]]:
-        """As `_records`, with a new client, which asks who leads the partition. It would not ask again if that broker died. `answer_s`: how
-        long the answer about the offsets may take."""
+        """Returns what `_records` returns. It uses a new client, which asks who leads the partition. An older client would not ask again if that
+        broker died. `answer_s`: how long the answer about the offsets may take."""
         partition = ClientPartition(self._topic, 0)
         config = {**self._settings.consumer_config(), "fetch.wait.max.ms": _FETCH_WAIT_MS}
         with self._client(config) as consumer:

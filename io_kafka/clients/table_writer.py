@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FLUSH_SECONDS_MAX = 120.0
-"""For one part of a table. A broker that restarts is back in seconds, a loaded one in a minute."""
+"""The time for one part of a table. A broker that restarts is back in seconds, a loaded one in a minute."""
 
 ASK_SECONDS = 1.0
 """How often a flush that takes longer looks whether a message was refused."""
@@ -33,7 +33,7 @@ class NotAlone(KafkaFault):
 
 
 class TableWriter:
-    """Of one load. `ends`: by partition, of those that have messages."""
+    """The writer of one load. `ends`: the end of each partition that has messages."""
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
         self._servers, self._topic = settings.bootstrap_servers, topic

@@ -25,7 +25,8 @@ from io_kafka.offsets import TopicPartition
 Offsets = dict[TopicPartition, int]
 
 OffsetsSince = Callable[[Sequence[TopicPartition], int], Mapping[TopicPartition, int | None]]
-"""As Topics.offsets_since: the first offset of each partition whose message has this timestamp, in milliseconds, or a later one."""
+"""A function such as Topics.offsets_since, which gives the first offset of each partition whose message has this timestamp, in milliseconds, or
+a later one."""
 
 TIME_END_MS = 1 << 43
 """The year 2248, which is later than every timestamp."""
@@ -57,8 +58,8 @@ class _Bracket(NamedTuple):
 
 @dataclass
 class TimeCut:
-    """Of one group of partitions. `tolerance_ms`: if all that waits has timestamps within less than this, it is read in proportion. `time_ms`:
-    the time of the last cut. `width_ms`: how much time the next one probably has; 0 if that is not known."""
+    """The cuts of one group of partitions. `tolerance_ms`: if all that waits has timestamps within less than this, it is read in proportion.
+    `time_ms`: the time of the last cut. `width_ms`: how much time the next one probably has; 0 if that is not known."""
 
     offsets_since: OffsetsSince
     tolerance_ms: int = 0
@@ -84,7 +85,7 @@ class TimeCut:
     def _cut_timed(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], rows: int
     ) -> Offsets:
-        """The same, of partitions that all have messages with usable times."""
+        """Returns the ends that `cut` returns, for partitions that all have messages with usable times."""
         if len(starts) == 1 or count(starts, ends) <= rows:
             return proportional(starts, ends, rows)
         chosen = self._by_time(starts, {where: ends[where] for where in starts}, rows)

@@ -25,7 +25,7 @@ class _Delivered(NamedTuple):
 
 @dataclass
 class Timestamps:
-    """Of one partition. `_delivered` ascends, and each entry reaches to or beyond the end of what was taken."""
+    """The timestamps of one partition. `_delivered` ascends, and each entry reaches to or beyond the end of what was taken."""
 
     _delivered: list[_Delivered] = field(default_factory=list)
 
@@ -36,7 +36,8 @@ class Timestamps:
             self._delivered.append(_Delivered(first, last, Times(min(known), max(known))))
 
     def take(self, end: int) -> Times | None:
-        """Of the messages below `end` that were not taken yet; None if there are none, or if they have none."""
+        """Returns the times of the messages below `end` that were not taken yet; None if there are no such messages, or if they have no
+        times."""
         taken = [each for each in self._delivered if each.first < end]
         if not taken:
             return None

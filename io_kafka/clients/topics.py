@@ -167,7 +167,8 @@ class Topics:
         )
 
     def end_offsets_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """As `end_offsets`, of known partitions. It takes one request instead of two, because every step asks."""
+        """Returns the last stable offset of each of these known partitions, as `end_offsets` does. It takes one request instead of two, because
+        every step asks."""
         wanted = tuple(partitions)
         if not wanted:
             return {}

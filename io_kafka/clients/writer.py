@@ -82,28 +82,28 @@ class PipelineWriter:
 
     @property
     def state(self) -> StepLogState:
-        """See FencedLog.state."""
+        """The state of the log; see FencedLog.state."""
         return self._log.state
 
     @property
     def epoch(self) -> int:
-        """See FencedLog.epoch."""
+        """The epoch of this run; see FencedLog.epoch."""
         return self._log.epoch
 
     def start(self, claimant: Claimant, *, expect_epoch: int | None = None, above: int = -1) -> int:
-        """See FencedLog.start."""
+        """Claims the next epoch and returns it; see FencedLog.start."""
         return self._log.start(claimant, expect_epoch=expect_epoch, above=above)
 
     def forget(self, step: int) -> None:
-        """See FencedLog.forget."""
+        """Drops the committed steps below `step` from memory; see FencedLog.forget."""
         self._log.forget(step)
 
     def note_truncation(self, offset: int) -> None:
-        """See FencedLog.note_truncation."""
+        """The log begins at `offset` now; see FencedLog.note_truncation."""
         self._log.note_truncation(offset)
 
     def append(self, records: Sequence[Record]) -> None:
-        """See FencedLog.append."""
+        """Commits these records in one transaction; see FencedLog.append."""
         self._log.append(records)
 
     def append_plans(self, topic: str, texts: Sequence[str]) -> None:
@@ -123,15 +123,15 @@ class PipelineWriter:
         self._log.transact(LOG_POINTS, "a plan document: " + ", ".join(record.kind for record in records), send)
 
     def confirm(self) -> None:
-        """See FencedLog.confirm."""
+        """Raises Fenced if another run has claimed the pipeline; see FencedLog.confirm."""
         self._log.confirm()
 
     def give_up(self) -> None:
-        """See FencedLog.give_up."""
+        """Records that this run has ended; see FencedLog.give_up."""
         self._log.give_up()
 
     def close(self) -> None:
-        """See FencedLog.close."""
+        """Drops the producer; see FencedLog.close."""
         self._log.close()
 
     def write_step(

@@ -245,7 +245,7 @@ def _usual_integers(texts: pa.Array, bits: int) -> tuple[pa.Array, Bools]:
 
 
 def _integer(text: str, bits: int) -> int | None:
-    """As Java's parseInt has it: a plus and no blanks, and the digits of any script that needs 16 bits."""
+    """Reads a number like Java's parseInt. A plus is allowed, blanks are not, and digits may be of any script that needs 16 bits."""
     if not _INTEGER.fullmatch(text) or max(text) > _LAST_OF_16_BITS:
         return None
     value = int(text)

@@ -20,7 +20,7 @@ from io_kafka.formats.parse import Parsed
 from io_kafka.formats.spec import OutputFormat, SourceFormat
 
 Ops: TypeAlias = npt.NDArray[np.str_]
-"""Of each change: c if there is no image before it, d if there is none after it, else u."""
+"""The op of each change: c if there is no image before it, d if there is none after it, else u."""
 
 E = TypeVar("E")
 """The class of an encoding; NoneType for plain JSON."""

@@ -73,7 +73,7 @@ def _keys_as(output: OutputFormat) -> OutputKeyFormat:
 
 
 def _as_serialised(numbers: pa.Array) -> pa.Array:
-    """As Kafka's LongSerializer and IntegerSerializer write them."""
+    """Returns the bytes that Kafka's LongSerializer and IntegerSerializer write for these numbers."""
     written = big_endian(numbers)
     return pc.if_else(pc.is_null(numbers), pa.scalar(None, pa.binary()), written) if numbers.null_count else written
 

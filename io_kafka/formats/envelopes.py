@@ -21,7 +21,7 @@ DELETED_FLAG = "__deleted"
 
 NAMES_SHOWN = 10
 DEPTH_MAX = 3
-"""Of objects in which the columns are looked for. No tool has its row deeper."""
+"""To this depth the columns are looked for in objects within objects. No tool has its row deeper."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ def _other_case(names: Sequence[str], columns: Set[str]) -> str:
 
 
 def why_no_object(message: Members, columns: Set[str]) -> str | None:
-    """The same of a message without a schema. An object without any of the columns is a row of NULL, as `from_json` has it, unless it is known
-    to be no row."""
+    """Returns why a message without a schema is no row of these columns; None if it may be one. See `why_no_row`. An object without any of the
+    columns is a row of NULL, as `from_json` has it, unless it is known to be no row."""
     names = [name for name, _ in message]
     reason = why_no_row(names, columns, any_case=False)
     if reason is None or envelope_of(set(names)) is not None:

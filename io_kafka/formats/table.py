@@ -78,7 +78,7 @@ def ids_of(name: OutputFormatName, value: int, key: int | None) -> SchemaIds:
 
 
 def options_of_outputs() -> Iterator[Option]:
-    """Of all formats."""
+    """Yields the options that outputs have in all formats."""
     for each in FORMATS.values():
         if isinstance(each.writes.made, FromOptions):
             yield from each.writes.made.options

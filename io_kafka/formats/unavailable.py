@@ -33,7 +33,7 @@ from base.arrays import Bools, Int64s, fill
 from base.text.columns import bytes_of
 
 HEX = "hex:"
-"""With this the rest of Debezium's property is the bytes, in hexadecimal digits."""
+"""The prefix that says that the rest of Debezium's property is the bytes, in hexadecimal digits."""
 
 _COMPACT = (",", ":")
 _EPOCH = date(1970, 1, 1)
@@ -110,7 +110,7 @@ class Placeholder:
         return [_EPOCH + timedelta(days=number) for number in self._numbers()]
 
     def _uuid(self) -> str:
-        """As Java's UUID.nameUUIDFromBytes, which knows no name space."""
+        """Returns the UUID that Java's UUID.nameUUIDFromBytes makes of the bytes. It knows no name space."""
         return str(uuid.UUID(bytes=md5(self.octets, usedforsecurity=False).digest(), version=3))
 
 

@@ -49,7 +49,7 @@ DECLINED = "x"
 """The kind of a column whose values the extension declines, unless they are null: intervals, and what is nested too deeply."""
 
 DEPTH_MAX = 16
-"""Of columns within columns. Deeper ones are rare, and the extension calls itself for each level."""
+"""How many columns may be within each other for the extension. Deeper ones are rare, and the extension calls itself for each level."""
 
 
 @cache

@@ -24,13 +24,13 @@ RETRY_WAIT_SECONDS_MAX = 2.0
 """Between two attempts. The first ones follow each other sooner."""
 
 ANSWER_SECONDS_MAX = 5.0
-"""For one answer: a schema has some kilobytes."""
+"""The time for one answer. A schema has some kilobytes."""
 
 UNKNOWN_ATTEMPTS = 3
 """An id is given out before any message has it, but a registry's replica may lag behind its leader for a moment."""
 
 REFERENCES_MAX = 200
-"""Of one schema, with those of its references. More of them are a circle or a mistake."""
+"""How many references one schema may have, with those of its references. More of them are a circle or a mistake."""
 
 _REASON_CHARACTERS_MAX = 300
 

@@ -33,7 +33,7 @@ _NULL_LENGTH = -1
 
 
 def canonical(messages: pa.Table | pa.RecordBatch) -> pa.Table:
-    """The same messages in canonical order. `messages` has MESSAGES_SCHEMA's columns."""
+    """Returns the same messages in canonical order. `messages` has MESSAGES_SCHEMA's columns."""
     table = pa.Table.from_batches([messages]) if isinstance(messages, pa.RecordBatch) else messages
     table = table.select(MESSAGES_SCHEMA.names)
     return table.take(pc.sort_indices(table, sort_keys=_ORDER))

@@ -72,27 +72,27 @@ class DivisionRecord(RecordBase, PartWithLater):
         return InputPolicy(self.on_error, self.dead_letters, self.truncate)
 
     def with_policy(self, epoch: int, policy: InputPolicy) -> DivisionRecord:
-        """The same step over the same input, recorded again by a later run with another policy."""
+        """Returns the same step over the same input, recorded again by a later run with another policy."""
         return self.model_copy(update={"epoch": epoch, "topics": (), **policy._asdict()})
 
     def with_epoch(self, epoch: int) -> DivisionRecord:
-        """The same step over the same input with the same policy."""
+        """Returns the same step over the same input with the same policy."""
         return self.with_policy(epoch, self.policy)
 
     def with_counted(self, epoch: int, counted: tuple[int, ...], held: frozenset[str]) -> DivisionRecord:
-        """The same step over the same input, which counts the error rows of these nodes. `held`: the outputs behind them."""
+        """Returns the same step over the same input, which counts the error rows of these nodes. `held`: the outputs behind them."""
         released = tuple(handle for handle in self.released if handle not in held)
         again = self.with_epoch(epoch)
         return again.model_copy(update={"counted": counted, "released": released})
 
     def with_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
-        """The same step over other input: each range ends at `ends`. Less input is recorded if the messages have more bytes than a step may
-        have, and more input if a view has an error over the rows up to here, which more rows may end."""
+        """Returns the same step over other input: each range ends at `ends`. Less input is recorded if the messages have more bytes than a step
+        may have, and more input if a view has an error over the rows up to here, which more rows may end."""
         ranges = tuple(r.with_end(ends.get(r.where, r.end)) for r in self.ranges)
         return self.with_again_ends(epoch, {r.where: r.end for r in ranges}).model_copy(update={"ranges": ranges})
 
     def with_again_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
-        """The same step, which reads again up to `ends` at most."""
+        """Returns the same step, which reads again up to `ends` at most."""
         again = tuple(r.with_end(min(r.end, ends.get(r.where, r.end))) for r in self.again)
         return self.with_epoch(epoch).model_copy(update={"again": again})
 

@@ -20,7 +20,7 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As pydantic's, which takes a field that there is not without a word."""
+        """Copies the record like pydantic's method, but asserts that the fields exist. Pydantic accepts an unknown field silently."""
         unknown = (update or {}).keys() - type(self).model_fields.keys()
         assert not unknown, f"{type(self).__name__} has no {', '.join(sorted(unknown))}"
         return super().model_copy(update=update, deep=deep)

@@ -77,7 +77,7 @@ def as_present(value: bytes) -> bytes:
 
 
 def _in_present_form(part: object) -> object:
-    """Also the records within a snapshot, each of which says its format."""
+    """Returns a record in its present form, and also the records within a snapshot, each of which says its format."""
     if isinstance(part, list):
         return [_in_present_form(each) for each in part]
     if isinstance(part, dict):

@@ -17,7 +17,7 @@ class InputPolicy(NamedTuple):
     truncate: dict[str, Truncate]
 
     def without(self, is_left_out: Callable[[str], bool]) -> InputPolicy:
-        """The same without what is done with messages of these sources."""
+        """Returns the policy without what is done with messages of these sources."""
         return InputPolicy(
             {handle: what for handle, what in self.on_error.items() if not is_left_out(handle)},
             self.dead_letters,

@@ -159,11 +159,11 @@ class LayoutIntent(RecordBase, PartWithLater):
     """One of FORMER_MODES is read as what it is now."""
     target: Target
     asked: int | None
-    """That of the layout to come."""
+    """The number of workers in the project's settings, as the layout to come will have it; see LayoutRecord."""
     budget_bytes: Natural | None = None
     """The bound of one cut of a live rescale; None for Stepwell's own."""
     budget_ms: float | None = None
-    """Likewise."""
+    """The time that one cut of a live rescale may take, in milliseconds; None for Stepwell's own bound."""
     protocol: CutProtocol = "batches"
     """What decides which slots a cut moves; other than "batches" only for a live rescale."""
     hosts: HostsPart | None = None

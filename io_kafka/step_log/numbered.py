@@ -36,7 +36,7 @@ class Numbered(Mapping[int, T], Generic[T]):
         return repr(dict(self))
 
     def with_next(self, value: T) -> Numbered[T]:
-        """With this one at the end."""
+        """Returns these values with this one at the end."""
         shares = self._base + len(self._shared) == self.end
         found = self._view(self.first, self.end) if shares else self.drop_below(self.first)
         found._shared.append(value)
@@ -44,17 +44,17 @@ class Numbered(Mapping[int, T], Generic[T]):
         return found
 
     def with_value(self, number: int, value: T) -> Numbered[T]:
-        """With another value for a number that is there. It copies, so it is for what happens seldom."""
+        """Returns these values with another one for a number that is there. It copies, so it is for what happens seldom."""
         values = [self[n] for n in self]
         values[number - self.first] = value
         return Numbered(self.first, values)
 
     def drop_from(self, number: int) -> Numbered[T]:
-        """Without this number and those after it."""
+        """Returns these values without this number and those after it."""
         return self._view(self.first, max(self.first, min(number, self.end)))
 
     def drop_below(self, number: int) -> Numbered[T]:
-        """Without those before this number, whose memory is free then."""
+        """Returns these values without those before this number, whose memory is free then."""
         first = min(max(number, self.first), self.end)
         return Numbered(first, self._shared[first - self._base : self.end - self._base])
 

@@ -42,7 +42,7 @@ class RevisionGround:
     filled: int
     """The position before the next division."""
     is_read_again: bool
-    """See LogValue."""
+    """Whether the new nodes have got all that is read again; see LogValue."""
     topics: Mapping[str, TopicIdentity]
     """Those that are known."""
     loads: frozenset[str]

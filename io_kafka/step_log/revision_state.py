@@ -122,9 +122,9 @@ class RevisionState(Part):
     in_force: RevisionRecord | None = None
     """The revision that the next division belongs to: `root`, or the last one that was switched to."""
     phase: Phase | None = None
-    """That of the transition under way; None without one."""
+    """The phase of the transition under way; None without one."""
     passages: tuple[Passage, ...] = ()
-    """Those of the steps that may be replayed, in order."""
+    """The passages of the steps that may be replayed, in order."""
     filled_before: Natural = 0
     """The position before the first step in memory."""
     nodes_gone: Natural | None = None
@@ -257,7 +257,7 @@ class RevisionState(Part):
         return self._with(phase=None)
 
     def forgotten_below(self, step: int, filled: int) -> RevisionState:
-        """Without what only replays of steps below `step` need. `filled`: the position before it."""
+        """Returns the state without what only replays of steps below `step` need. `filled`: the position before it."""
         needed = tuple(p for p in self.passages if p.end is None or p.end > step)
         return self._with(passages=needed, filled_before=filled)
 

@@ -120,11 +120,11 @@ class StepLogState(LogValue):
         return max((offset for offset, steps in self.snapshots if steps <= step), default=None)
 
     def truncate(self, offset: int) -> StepLogState:
-        """Without the snapshots below `offset`, which the log no longer has."""
+        """Returns the state without the snapshots below `offset`, which the log no longer has."""
         return replace(self, snapshots=tuple(found for found in self.snapshots if found[0] >= offset))
 
     def forget_below(self, step: int) -> StepLogState:
-        """Without the committed steps below `step`, which the log keeps. Their memory is free then."""
+        """Returns the state without the committed steps below `step`, which the log keeps. Their memory is free then."""
         first = min(step, self.steps)
         if first <= self.first:
             return self
@@ -251,7 +251,7 @@ class StepLogState(LogValue):
         return {**self.firsts, **new} if new else self.firsts
 
     def _with_placed(self, version: VersionId, placed: Ownership) -> StepLogState:
-        """Also of this version. Those of versions that no recovery opens are forgotten."""
+        """Returns the state with the owners of slots in this version. Those in versions that no recovery opens are forgotten."""
         known = {*self.checkpoints, self.intent}
         every = {**self.placed, version: placed}
         return replace(self, placed={each: its for each, its in every.items() if each in known})
@@ -273,8 +273,9 @@ class StepLogState(LogValue):
         )
 
     def _without_divisions_from(self, step: int) -> StepLogState:
-        """As if the divisions from `step` on had not been recorded, but for `counted` and `idle`, which the caller sets: the division before `step`
-        may no longer be known. `clock_us` and `grown` stay, because the time never goes back and a topic never has fewer partitions."""
+        """Returns the state as if the divisions from `step` on had not been recorded, but for `counted` and `idle`, which the caller sets: the
+        division before `step` may no longer be known. `clock_us` and `grown` stay, because the time never goes back and a topic never has fewer
+        partitions."""
         next_offsets, again = dict(self.next_offsets), dict(self.again)
         for void in range(self.division_next - 1, step - 1, -1):
             next_offsets.update({r.where: r.start for r in self.divisions[void].ranges})
@@ -307,7 +308,7 @@ class StepLogState(LogValue):
         )
 
     def _without_topics(self, gone: Set[str]) -> StepLogState:
-        """Without what is known of these topics as inputs. A field that tells something of each input topic is named here."""
+        """Returns the state without what is known of these topics as inputs. A field that tells something of each input topic is named here."""
         return replace(
             self,
             topics={name: topic for name, topic in self.topics.items() if name not in gone},

@@ -59,10 +59,10 @@ class LogValue:
     claim: Claim | None = None
     """The claim of the highest epoch, which every record after it has."""
     divisions: Numbered[DivisionRecord] = field(default_factory=Numbered)
-    """Those of the steps in `step_records` and of the pending ones, without gap and in order. In every partition a division starts where the
-    one before it ended."""
+    """The divisions of the steps in `step_records` and of the pending ones, without gap and in order. In every partition a division starts where
+    the one before it ended."""
     step_records: Numbered[StepRecord] = field(default_factory=Numbered)
-    """Those of the steps `first <= s < steps`."""
+    """The records of the steps `first <= s < steps`."""
     next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Where the next division starts."""
     firsts: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class LogValue:
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Where the outputs end. An end never decreases."""
     topics: Mapping[str, TopicIdentity] = field(default_factory=dict)
-    """As divisions and switches have announced them, and those of outputs that a refresh has kept."""
+    """The topics that divisions and switches have announced, and those of outputs that a refresh has kept."""
     intent: VersionId | None = None
     """The version of the checkpoint that is intended and not complete."""
     checkpoints: tuple[VersionId, ...] = ()
@@ -87,9 +87,9 @@ class LogValue:
     """Whether the state was made by a version with another format of this log."""
     revisions: RevisionState = field(default_factory=RevisionState)
     circuit: CircuitRecord | None = None
-    """That of a log of format 2. It is None as soon as the log has a revision."""
+    """The circuit of a log of format 2. It is None as soon as the log has a revision."""
     leaves: LeavesRecord | None = None
-    """Likewise."""
+    """The leaves of a log of format 2. It is None as soon as the log has a revision."""
     tables: Mapping[str, TableRecord] = field(default_factory=dict)
     """The last record of each load of a batch table, by topic."""
     generation: int = 0

@@ -37,7 +37,8 @@ class Analysed:
         views: dict[str, None] = {}
 
         def note(plain: dict[str, Any]) -> dict[str, Any]:
-            """Of every object in the JSON, also in fields that are not trees, such as the type of an existence join."""
+            """Notes the ids and the names of views of every object in the JSON, also in fields that are not trees, such as the type of an
+            existence join."""
             if isinstance(plain.get("exprId"), dict):
                 ids.add(plain["exprId"]["id"])
             if plain.get("class") == _VIEW:
@@ -65,5 +66,5 @@ def join_type(join: TreeNode) -> str:
 
 
 def _view_name(identifier: dict[str, Any]) -> str:
-    """With catalog and database, if it has them."""
+    """Returns the name of a view, with catalog and database if it has them."""
     return ".".join(str(identifier[part]) for part in ("catalog", "database", "table") if part in identifier)

@@ -30,7 +30,7 @@ class EventTimes:
 
 
 def event_times(java: Any, tree: TreeNode, policy: str) -> EventTimes:
-    """Of the JVM's optimised plan, whose tree is `tree`."""
+    """Returns the event times of the JVM's optimised plan, whose tree is `tree`."""
     if all(node.kind != WATERMARK for node in walk_all(tree)):
         return EventTimes()
     found: dict[int, int] = {}

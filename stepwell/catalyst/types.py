@@ -71,7 +71,7 @@ def arrow_type(spark: str | dict[str, Any]) -> pa.DataType:
 
 
 def expression_type(spark: str | dict[str, Any]) -> pa.DataType:
-    """Like `arrow_type`, but also accepts the type that exists only inside expressions: void."""
+    """Returns what `arrow_type` returns, but also accepts the type that exists only inside expressions: void."""
     return pa.null() if spark == "void" else arrow_type(spark)
 
 

@@ -30,7 +30,7 @@ from stepwell.service.client import ControlClient
 from stepwell.service.last_run import read_last_run
 
 ANSWER_SECONDS_MAX = 5.0
-"""For the broker. A user that gathers a bug report should not wait longer for one that is down."""
+"""The time for an answer of the broker. A user that gathers a bug report should not wait longer for one that is down."""
 
 RECORDS_MAX = 1000
 """The last records of the step log: some minutes of a busy pipeline."""
@@ -39,7 +39,7 @@ LOG_BYTES_MAX = 2 << 20
 """The end of each log."""
 
 FILES_MAX = 5000
-"""Of the state folder, whose sizes are listed."""
+"""How many files of the state folder are listed with their sizes."""
 
 PACKAGES = (
     "pyspark",
@@ -179,7 +179,7 @@ def _last_run(asked: Asked) -> dict[str, Any]:
 
 def _log_of(name: str) -> Part:
     def end(asked: Asked) -> str:
-        """Of the file, and of the one before it."""
+        """Returns the end of the log in the file and in the one before it."""
         paths = [path for path in (asked.folder / f"{name}.1", asked.folder / name) if path.is_file()]
         content = b"".join(_end_of(path) for path in paths)[-LOG_BYTES_MAX:]
         if not content:
@@ -221,7 +221,7 @@ def _layout(asked: Asked) -> dict[str, Any]:
 
 
 def _sizes(asked: Asked) -> dict[str, Any]:
-    """Of the files of the state folder, and what is free on its disk."""
+    """Returns the sizes of the files of the state folder, and what is free on its disk."""
     folder = asked.folder
     paths = sorted(islice((path for path in folder.rglob("*") if path.is_file()), FILES_MAX))
     place = next(each for each in (folder, *folder.parents) if each.exists())

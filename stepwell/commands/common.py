@@ -80,7 +80,7 @@ def settings_of(conf: list[str] | None) -> dict[str, str]:
 
 
 def warn_of_visible(given: Mapping[str, str]) -> None:
-    """Of secrets on the command line."""
+    """Warns of secrets on the command line."""
     visible = [key for key, value in given.items() if is_secret(key) and not is_reference(value)]
     for key in visible:
         warn(
@@ -134,7 +134,7 @@ def note(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Like `note`, of something that the user should change."""
+    """Prints a line as `note` does, about something that the user should change."""
     if is_json():
         say("warning", text)
     else:

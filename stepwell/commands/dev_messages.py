@@ -88,7 +88,7 @@ def consume(
 
 
 def _kafka(spec: Path | None, conf: list[str] | None) -> KafkaSettings:
-    """Of the project if there is one here, or else of the environment."""
+    """Returns the settings of Kafka: those of the project if there is one here, or else those of the environment."""
     of_project = spec is not None or is_project(Path.cwd())
     if of_project:
         return KafkaSettings.parse(project_of(spec, conf).settings.kafka)
@@ -119,7 +119,8 @@ def messages_from(
 
 
 def _key_of(text: str, columns: tuple[str, ...], number: int) -> str:
-    """As Stepwell's own outputs have keys. Raises StepwellError for a value that is no object or lacks a member."""
+    """Returns the key of a value in the form that the keys of Stepwell's own outputs have. Raises StepwellError for a value that is no object or
+    lacks a member."""
     try:
         found = json.loads(text)
     except ValueError:

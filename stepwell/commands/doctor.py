@@ -57,7 +57,7 @@ def examine(spec: Path | None) -> list[Check]:
 
 
 def examine_in_turn(spec: Path | None, conf: list[str] | None = None) -> Iterator[Check]:
-    """As `examine`, one after the other: Spark reads the definitions, which takes longer than all other checks together."""
+    """Yields the checks of `examine`, one after the other. Spark reads the definitions, which takes longer than all other checks together."""
     try:
         project = project_of(spec, conf)
     except StepwellError as error:
@@ -98,7 +98,8 @@ def _definition_checks(project: Project, topics: Topics | None) -> tuple[Resolve
 
 
 def _right_checks(project: Project, resolved: ResolvedProject | None, topics: Topics) -> list[Check]:
-    """Of all that the definitions name; of what every pipeline needs, if they cannot be read."""
+    """Returns the checks of the rights for all that the definitions name. If these cannot be read, they are those for what every pipeline
+    needs."""
     sources = () if resolved is None else resolved.sources
     outputs = [] if resolved is None else [view.output for view in resolved.views if view.output is not None]
     wanted = wanted_by(project.name, topics, sources, outputs)

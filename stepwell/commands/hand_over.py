@@ -21,7 +21,7 @@ from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning
 
 STOP_SECONDS_MAX = 300.0
-"""For the old service to run its last steps and to make its checkpoint. One of an earlier release also stores it."""
+"""The time for the old service to run its last steps and to make its checkpoint. One of an earlier release also stores it."""
 
 
 def take_from_running(

@@ -78,7 +78,7 @@ def show_layout(
 
 
 def _layout_now(project: Project) -> dict[str, Any]:
-    """As the service has it, or without one the step log."""
+    """Returns the layout as the service has it. Without a service, it is the one in the step log."""
     from stepwell.inspection.layouts import of_log, of_service
 
     status = _status(project)
@@ -377,7 +377,7 @@ def _measures_of_changes(status: dict[str, Any] | None, last_run: dict[str, Any]
 
 
 def _free_bytes(project: Project, status: dict[str, Any] | None) -> dict[str, int]:
-    """Of the disks under the databases, by host; of a cluster only while a service runs."""
+    """Returns the free bytes of the disks under the databases, by host. Those of a cluster are known only while a service runs."""
     if not project.on_cluster:
         return {"this host": project.databases.free_bytes()}
     return {} if status is None else {worker["host"]: worker["free_bytes"] for worker in status["workers"]}

@@ -27,7 +27,7 @@ def time_text(seconds: float) -> str:
 
 
 def pause_text(seconds: float) -> str:
-    """Of a time in which no step runs."""
+    """Returns the text for a time in which no step runs."""
     return f"{1e3 * seconds:.0f} ms" if seconds < 1 else time_text(seconds)
 
 

@@ -29,7 +29,7 @@ SERVICE_LOG = "service.log"
 """In the state folder. The lines before the last LOG_BYTES_MAX are in a file with `.1` at the end of its name."""
 
 LOG_BYTES_MAX = 4 << 20
-"""Of one file. Two of them hold days of a service that logs warnings, and hours of one that logs everything."""
+"""The largest number of bytes of one file. Two of them hold days of a service that logs warnings, and hours of one that logs everything."""
 
 FIRST = ("timestamp", "level", "event")
 

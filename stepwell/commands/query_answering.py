@@ -19,7 +19,7 @@ from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient
 
 ANSWER_BYTES_MAX = 16 << 20
-"""Of the JSON. It passes through the memory of the service."""
+"""The largest number of bytes of an answer's JSON. It passes through the memory of the service."""
 
 
 class Answering:

@@ -97,7 +97,7 @@ def answer_of(
 def _answer_now(
     resolved: ResolvedProject, circuit: Circuit, sql: str, client: ControlClient, *, only_views: bool
 ) -> queries.Answer:
-    """Of the revision in force."""
+    """Returns the answer of the revision in force."""
     try:
         read = client.views if resolved.project.on_cluster else None
         return queries.query(resolved, circuit, sql, read, only_views=only_views)

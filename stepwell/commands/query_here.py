@@ -24,6 +24,6 @@ def ask_here(project: Project, key: str | None, client: ControlClient, asked: As
 
 
 def in_local_mode(project: Project) -> Project:
-    """The same project, planned and asked by Spark on this host: on the cluster, the service may hold all task slots."""
+    """Returns the project as Spark on this host plans and queries it, in local mode. On the cluster, the service may hold all task slots."""
     spark = {key: value for key, value in project.settings.spark.items() if key != MASTER_KEY}
     return replace(project, settings=replace(project.settings, spark=spark)) if project.on_cluster else project

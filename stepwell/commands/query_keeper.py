@@ -35,13 +35,13 @@ IDLE_SECONDS_MAX = 600.0
 """From the last query to the end of the process. A user who explores asks once in a few minutes."""
 
 MEMORY_BYTES_MAX = 1 << 30
-"""Of the process and its JVM, after an answer. They begin with half of it."""
+"""The largest memory of the process and its JVM after an answer. They begin with half of it."""
 
 END_SECONDS_MAX = 5.0
-"""For the process to end after its input has. It does at once, unless the machine is busy."""
+"""The time for the process to end after its input has ended. It ends at once, unless the machine is busy."""
 
 PART_BYTES = 1 << 16
-"""Of an answer that are read at once: what a pipe holds."""
+"""The number of bytes of an answer that are read at once: what a pipe holds."""
 
 
 class QueryKeeper:
@@ -187,7 +187,7 @@ class _Process:
         raise TimeoutError
 
     def memory_bytes(self) -> int:
-        """Of the process and its JVM."""
+        """Returns the memory of the process and its JVM."""
         with suppress(psutil.Error):
             return sum(process.memory_info().rss for process in self._family())
         return 0

@@ -1,7 +1,7 @@
 """`stepwell run`: the service. It runs until it is stopped. Ctrl-C and SIGTERM stop it at a checkpoint.
 
 Spark's JVM needs as long to start as Python needs for the service's modules, so it is started before they are imported. A login that fails is
-told before both are done.
+reported before both have ended.
 """
 
 from __future__ import annotations

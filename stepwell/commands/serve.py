@@ -193,7 +193,7 @@ class _Definitions:
         return plan
 
     def plan_afresh(self) -> PlannedProject:
-        """Like `plan`, without any plan that is kept: what a kept plan is compared with."""
+        """Plans as `plan` does, without any plan that is kept. A kept plan is compared with the result."""
         from stepwell.planning.kept_definitions import KeptDefinitions
 
         with self._planning:

@@ -54,7 +54,7 @@ the JVM is alive and something else is wrong."""
 
 
 STOP_SECONDS_MAX = 30.0
-"""For Spark to stop, which takes a second in local mode. It also ends its executors on a cluster."""
+"""The time for Spark to stop, which takes a second in local mode. It also ends its executors on a cluster."""
 
 
 class SparkUnavailable(StepwellError):

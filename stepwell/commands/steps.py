@@ -65,7 +65,7 @@ def _parse_place(text: str) -> tuple[str, int, int]:
 
 
 def read_log(project: Project, pipeline: str | None = None) -> StepLogState:
-    """Of the project's pipeline, or of another one on the same broker. Raises StepwellError if it has none."""
+    """Returns the state of the step log of the project's pipeline, or of another one on the same broker. Raises StepwellError if it has none."""
     name = pipeline or project.name
     topic = log_topic_of(name)
     try:

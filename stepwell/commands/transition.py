@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.2
 
 
 BEGIN_SECONDS_MAX = 5.0
-"""For the status to show a transition that the service has accepted."""
+"""The time for the status to show a transition that the service has accepted."""
 
 
 class NotApplied(StepwellError):

@@ -53,7 +53,7 @@ START_SECONDS_MAX = 120
 """A master is up after 3 s and a worker after 2 more on an idle machine, and many times that on a busy one."""
 
 ANSWER_SECONDS_MAX = 5.0
-"""For the master's page."""
+"""The time for the master's page."""
 
 DOWN_COMMAND = "stepwell dev cluster down"
 
@@ -344,7 +344,8 @@ def _jvm(java: str) -> list[str]:
 
 
 def _environment(host: str) -> dict[str, str]:
-    """Of a daemon, and so of the executors that it starts. Settings of Stepwell in this terminal are meant for its commands."""
+    """Returns the environment of a daemon, and so of the executors that it starts. Settings of Stepwell in this terminal are meant for its
+    commands."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "STEPWELL_"))}
     return {
         **inherited,

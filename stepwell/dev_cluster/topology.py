@@ -8,7 +8,7 @@ from __future__ import annotations
 from io_kafka.broker.properties import GROUP_SIZES
 
 KAFKA_FOLDER, SPARK_FOLDER = "kafka", "spark"
-"""Of the cluster's parts, in its folder."""
+"""The folders of the cluster's parts, in its own folder."""
 
 MASTER_HOST = "127.0.0.1"
 
@@ -24,16 +24,17 @@ WORKER_CORES = 2
 queries."""
 
 WORKER_MEMORY_MB = 1024
-"""Of a host, for executors. Spark's default for an executor is exactly that."""
+"""The memory of a host for executors. Spark's default for an executor is exactly that."""
 
 DAEMON_HEAP_MB = 256
-"""Of the master's and of each worker's own JVM; they keep no data."""
+"""The heap of the master's JVM and of each worker's own JVM. They keep no data."""
 
 PYTHON_MB = 400
 """What the Python process of a small pipeline's worker takes."""
 
 SCALA_VERSION = "2.13"
-"""Of PySpark's jars. A Spark worker asks for it in SPARK_SCALA_VERSION, or looks for folders of a build, which PySpark does not have."""
+"""The version of Scala of PySpark's jars. A Spark worker asks for it in SPARK_SCALA_VERSION, or looks for folders of a build, which PySpark does
+not have."""
 
 
 def worker_host(number: int) -> str:

@@ -21,4 +21,4 @@ Found = dict[str, Any]
 JSON, but that the rows for people are lists then."""
 
 NOT_HERE = b'{"not_here"'
-"""With it begins the answer of a process that says why there is none: see commands/query_process.py."""
+"""The beginning of the answer of a process that says why there is none; see commands/query_process.py."""

@@ -76,7 +76,7 @@ class Description:
         return "\n".join(_lines(self, explained))
 
     def renderable(self, explained: Collection[str] = ()) -> RenderableType:
-        """The same text with colours."""
+        """Returns the lines of `text` with colours."""
         return Group(*(Text(line, style=_style(line)) for line in _lines(self, explained)))
 
 

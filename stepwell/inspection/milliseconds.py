@@ -40,7 +40,7 @@ _WHOLE_TYPES = frozenset({"byte", "short", "integer", "long"})
 
 
 def precision_notes(project: ResolvedProject) -> dict[str, tuple[str]]:
-    """For `dry-run`, by view."""
+    """Returns the notes for `dry-run`, by view."""
     sources = {source.handle: source for source in project.sources}
     known: dict[str, Sequence[bool]] = {}
     notes: dict[str, tuple[str]] = {}

@@ -52,7 +52,8 @@ FOLD_SECONDS_MAX = 30.0
 LOOK_SECONDS = 0.05
 
 FEW_BYTES_MAX = 4 << 20
-"""Of the views that a query reads. Over so little Spark needs less than a second, most of it for what makes more of it fast."""
+"""The bytes of the views that a query reads, up to which it is small. Spark needs less than a second for it, and most of that for what makes
+large queries fast."""
 
 OF_FEW_BYTES = {"spark.sql.codegen.wholeStage": "false", "spark.sql.shuffle.partitions": "1"}
 """Settings of a query over so little, unless the project has chosen others. To compile it takes longer than to run it without,

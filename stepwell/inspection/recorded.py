@@ -29,7 +29,7 @@ from storage.errors import StorageError
 from storage.keys import key_table
 
 COUNTED_BYTES_MAX = 1 << 30
-"""Of databases that are read to count their rows: two seconds."""
+"""The largest number of bytes of databases that are read to count their rows. That takes two seconds."""
 
 
 def read_recorded(project: Project, now: PlanDocument) -> Recorded:

@@ -33,7 +33,7 @@ def revision_text(found: Planned, number: int) -> RenderableType:
 
 
 def revision_json(found: Planned, number: int) -> dict[str, Any]:
-    """The same for programs. The names in it stay."""
+    """Returns what `stepwell plan` prints for programs. The names in it stay."""
     return {"revision": number, "next": number if found.is_nothing else number + 1, **found.to_json()}
 
 

@@ -132,7 +132,8 @@ def _added_to_row(tree: TreeNode, unit: Unit) -> tuple[TreeNode, int] | None:
 
 
 def _of_difference(left: TreeNode, relation: Relation, right: TreeNode, clocks: Collection[int]) -> Compared | None:
-    """Of `left relation right` where `left` is the clock minus something of the row, or the opposite, and `right` a constant."""
+    """Returns what is compared by `left relation right`, if `left` is the clock minus something of the row, or the opposite, and `right` a
+    constant. None otherwise."""
     limit = _constant(right)
     if left.kind not in ("DateDiff", "SubtractDates", "SubtractTimestamps") or limit is None:
         return None
@@ -232,7 +233,7 @@ def _add(path: _Path, unit: str, amount: int | None) -> _Path | None:
 
 
 def _truncate(path: _Path, unit: str) -> _Path | None:
-    """Of date_trunc and trunc. Months are months of days, so a time is made a day before and a time again after it."""
+    """Returns the path through date_trunc or trunc. Months are months of days, so a time is made a day before and a time again after it."""
     if path.unit == "number":
         return None
     size = 1 if path.unit == "us" else DAY_US

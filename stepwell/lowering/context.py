@@ -120,7 +120,7 @@ class Lowering:
         return self._stand_in()
 
     def lower_apart(self, plan: TreeNode) -> Relation:
-        """As `lower_whole`, for a plan with which an order or a LIMIT above it has nothing to do."""
+        """Lowers like `lower_whole`, for a plan with which an order or a LIMIT above it has nothing to do."""
         above, self._open = self._open, []
         try:
             return self.lower_whole(plan)
@@ -198,13 +198,13 @@ class Lowering:
         return replace(relation, predicates=predicates)
 
     def materialise_in_order(self, relation: Relation) -> Relation:
-        """As `materialise`, with the order. Its hidden outputs become columns behind the others."""
+        """Returns what `materialise` returns, with the order. Its hidden outputs become columns behind the others."""
         if relation.order is None:
             return self.materialise(relation)
         return self.materialise(relation.revealed).with_order(relation.order)
 
     def materialise(self, relation: Relation) -> Relation:
-        """The same rows and outputs with nothing pending and without an order: column i of the circuit node is output i, and has its id.
+        """Returns the same rows and outputs with nothing pending and without an order: column i of the circuit node is output i, and has its id.
 
         A projection that only renames columns needs no node, but it gives the columns new ids. The result has these new ids,
         because a caller that adds a node on top refers to the columns by the ids of the outputs."""

@@ -50,7 +50,7 @@ def lower(project: ResolvedProject) -> Circuit:
 
 
 def survey(project: ResolvedProject) -> Lowered:
-    """Like `lower`, but returns everything that was found instead of raising it. For `dry-run`."""
+    """Lowers as `lower` does, but returns everything that was found instead of raising it. For `dry-run`."""
     driver = _Driver(project)
     for name in sorted(driver.views):
         driver.view(name)

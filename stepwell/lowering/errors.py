@@ -15,5 +15,5 @@ class UnsupportedPlan(Exception):
         self.remedy = remedy
 
     def with_location(self, view: str, location: Location | None) -> UnsupportedError:
-        """The same error as users see it, with its view and its place."""
+        """Returns the same error as users see it, with its view and its place."""
         return UnsupportedError(f"{self.text} (Spark's {self.node})", self.remedy, view=view, location=location)

@@ -235,8 +235,8 @@ def _of_files(relation: Any, options: Mapping[str, str], schema: StructType) -> 
 
 
 def _digest_of_files(leaf: Any) -> str:
-    """Of the paths, sizes and times of the files, which Spark has listed already; nothing is read. Empty for a table of which Spark lists the
-    files later, or another system has them."""
+    """Returns a digest of the paths, sizes and times of the files, which Spark has listed already; nothing is read. It is empty for a table
+    whose files Spark lists later, or which another system has."""
     try:
         listed = str(leaf.relation().location().allFiles().mkString("\n")).splitlines()
     except Py4JError as error:

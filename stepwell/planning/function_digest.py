@@ -53,7 +53,7 @@ class NoDigest(Exception):
 
 
 def digest_of(function: Callable[..., Any], refuse: Callable[[object], str | None] = lambda value: None) -> str:
-    """Of the function and all that it refers to. Raises NoDigest, also for a value for which `refuse` gives a reason."""
+    """Returns the digest of the function and all that it refers to. Raises NoDigest, also for a value for which `refuse` gives a reason."""
     return _Digests(refuse).of(function).hex()
 
 
@@ -158,7 +158,7 @@ class _Digests:
         return [*found, module] if name in _passed_on(code) and not is_installed(module.__name__) else found
 
     def _module(self, module: types.ModuleType) -> bytes:
-        """Of a module that is a value, so that nobody can tell what is read of it."""
+        """Returns the digest of a module that is a value. Nobody can tell what is read of such a module."""
         if is_installed(module.__name__):
             return _hash("module", module.__name__.encode())
         content = [each for each in sorted(vars(module).items()) if not each[0].startswith("__")]
@@ -195,7 +195,7 @@ class _Digests:
         return self._parts("class", (type(kind), kind.__bases__, content))
 
     def _object(self, value: Any) -> bytes:
-        """Of an object, by what a pickle would have of it."""
+        """Returns the digest of an object, by what a pickle would have of it."""
         if (wrapped := getattr(value, "__wrapped__", None)) is not None and callable(value):
             return self._parts("wrapper", (type(value), wrapped))  # such as functools.lru_cache
         try:

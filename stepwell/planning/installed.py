@@ -15,7 +15,7 @@ ROOMS = ("base", "coordinator", "engine", "faults", "io_kafka", "protocols", "st
 _ROOMS_FOLDER = Path(fault.__file__).resolve().parents[1]
 """In the repository its root, and otherwise `stepwell` (setup.py)."""
 FOLDERS = tuple(Path(__file__).resolve().parents[1] if room == "stepwell" else _ROOMS_FOLDER / room for room in ROOMS)
-"""Those of the rooms. Where they are within `stepwell`, that one has all files."""
+"""The folders of the rooms. Where they are within `stepwell`, that one has all files."""
 
 
 def size_and_time(path: Path) -> bytes:
@@ -25,8 +25,8 @@ def size_and_time(path: Path) -> bytes:
 
 @functools.cache
 def installed_digest() -> str:
-    """Of the versions of Python and of the libraries that make plans, and of all files of Stepwell. Nothing of them changes while a process
-    lives."""
+    """Returns a digest of the versions of Python and of the libraries that make plans, and of all files of Stepwell. Nothing of them changes
+    while a process lives."""
     state = xxhash.xxh3_128()
     state.update(repr((platform.python_version(), version("pyspark"), version("pyarrow"))).encode())
     for path in sorted({path for folder in FOLDERS for path in folder.rglob("*.py")}):

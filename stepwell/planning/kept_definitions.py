@@ -96,11 +96,11 @@ class KeptDefinitions:
 
     @classmethod
     def nothing(cls) -> KeptDefinitions:
-        """For a planning that must make everything afresh. It keeps nothing either."""
+        """Returns what a planning uses that must make everything afresh. It keeps nothing either."""
         return cls(KeptFolder(None))
 
     def read_sql(self, text: str, name: str, spark: SparkSession) -> SqlFile:
-        """Like sql_files.read_sql, which depends on the text and the session alone."""
+        """Reads a file as sql_files.read_sql does. The result depends on the text and the session alone."""
         if self._of_files is None and self._folder.keeps:
             self._of_files = session_digest(spark)
         if self._of_files is None:
@@ -191,7 +191,7 @@ class KeptDefinitions:
         return _digest("view", self._session, output.kind, declared, texts)
 
     def _text(self, flow: FlowDefinition) -> str | None:
-        """Of the SQL of a flow and its settings. None if it is not in SQL, or may call a function that is not Spark's."""
+        """Returns a digest of the SQL of a flow and its settings. None if it is not in SQL, or may call a function that is not Spark's."""
         query = flow.query
         if not isinstance(query, SqlQuery):
             return None

@@ -28,7 +28,7 @@ FORMAT = "stepwell-kept-1"
 """It grows when the form of the files changes."""
 
 UNUSED_MAX = 1_000
-"""Of values that a planning with errors did not use. They may belong to what it could not plan, so they stay, but not without end."""
+"""How many values stay that a planning with errors did not use. They may belong to what it could not plan."""
 
 _KEY = re.compile(r"[0-9a-f]{32}")
 _COMPRESSION = 1

@@ -40,7 +40,7 @@ LOG_SUFFIX = ".log"
 """No definition reads a log, and a service that writes its own into the project's folder changes it at every start."""
 
 BUNDLE_PREFIX = "stepwell-bundle"
-"""Of the archives of `stepwell bundle`, which lie in the folder where the command was called."""
+"""The prefix of the names of the archives of `stepwell bundle`, which lie in the folder where the command was called."""
 
 LOOK_SECONDS = 0.2
 """Between two looks whether the check may begin."""

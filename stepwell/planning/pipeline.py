@@ -52,7 +52,7 @@ class PlannedProject:
 
 
 NOTHING_PLANNED = PlannedProject(Circuit(()), (), (), {}, {})
-"""Of a run for which the recorded project counts alone."""
+"""The planned project of a run for which the recorded project counts alone."""
 
 
 def plan_project(resolved: ResolvedProject, circuit: Circuit) -> PlannedProject:

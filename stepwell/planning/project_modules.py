@@ -22,7 +22,7 @@ _FOLDERS = ("site-packages", "dist-packages")
 """Where packages are installed."""
 
 _PARSED_MAX = 256
-"""Of so many modules the imports are kept. A project has fewer, and what is kept of each is its text."""
+"""The number of modules whose imports are kept. A project has fewer, and what is kept of each is its text."""
 
 
 def is_installed(module: str) -> bool:

@@ -28,7 +28,7 @@ from stepwell.planning.function_digest import NoDigest, digest_of
 from stepwell.planning.project_modules import is_installed
 
 FUNCTION_BYTES_MAX = 64 << 20
-"""Of a function with all that it refers to. Every worker gets it when it starts, and the kept plan holds it."""
+"""The largest number of bytes of a function with all that it refers to. Every worker gets it when it starts, and the kept plan holds it."""
 
 SCALAR_FORMS: Mapping[int, PythonForm] = {
     100: "pickled row",

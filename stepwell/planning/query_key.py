@@ -33,7 +33,7 @@ ENVIRONMENT_MARK = "pyvenv.cfg"
 """The file of a virtual environment, whose code is not the project's."""
 
 FILES_MAX = 2_000
-"""Of code. A folder with more is not one of definitions alone."""
+"""The largest number of files of code. A folder with more is not one of definitions alone."""
 
 
 def query_key(project: Project) -> str | None:

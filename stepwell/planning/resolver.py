@@ -79,8 +79,8 @@ def resolve(project: Project, spark: SparkSession, kept: KeptDefinitions | None 
 def survey(
     project: Project, spark: SparkSession, kept: KeptDefinitions | None = None
 ) -> tuple[ResolvedProject, list[ProjectError]]:
-    """Like `resolve`, for `dry-run`: returns what could be resolved, and the errors of the rest. Raises ProjectError if even the definitions
-    cannot be read."""
+    """Resolves as `resolve` does, for `dry-run`: returns what could be resolved, and the errors of the rest. Raises ProjectError if even the
+    definitions cannot be read."""
     reads, kept = Reads(project), kept or KeptDefinitions.nothing()
     reading = Reading(project.root, lambda: reads.view_now(), lambda: reads.streaming_now is not None)
     with quiet_spark(), kafka_reads(reads.provide), refuse_actions(reading):

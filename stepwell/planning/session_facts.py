@@ -17,15 +17,16 @@ _NOT_CONF = ("spark.sql.warehouse.dir", "spark.sql.artifact.")
 """Where files lie, which differs with the folder in which a command is called."""
 
 _PROPERTIES = ("java.version", "java.vendor", "user.language", "user.country", "file.encoding")
-"""Of the JVM: the optimiser computes constant expressions, and some of them depend on Java's tables of languages."""
+"""The properties of the JVM on which plans depend. The optimiser computes constant expressions, and some of them depend on Java's tables of
+languages."""
 
 _EXTENSIONS = "spark.sql.extensions"
 _REGISTRIES = ("functionRegistry", "tableFunctionRegistry")
 
 
 def session_digest(spark: SparkSession) -> str | None:
-    """Of the settings in force, also those that nobody has set, of the place where Spark looks names up, and of the JVM. None if rules of others
-    are part of the session, of which nobody knows what they read."""
+    """Returns a digest of the settings in force, also those that nobody has set, of the place where Spark looks names up, and of the JVM. None
+    if rules of others are part of the session, of which nobody knows what they read."""
     given: dict[str, str] = spark.conf.getAll
     if given.get(_EXTENSIONS):
         return None

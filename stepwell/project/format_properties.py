@@ -111,7 +111,7 @@ def _json(of: Properties, table: TableOfSource) -> JsonWithRegistry | None:
 
 
 def _check_json(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> Mapping[str, str]:
-    """Its columns are refused by their types, whatever the format."""
+    """Checks nothing. The columns of JSON are refused by their types, whatever the format."""
     return {}
 
 
@@ -158,7 +158,7 @@ def _avro(of: Properties, table: TableOfSource) -> Avro | PlainAvro:
 
 
 def _protobuf(of: Properties, table: TableOfSource) -> Protobuf | DescribedProtobuf:
-    """With a registry, or with a file that has the one type of all messages."""
+    """The encoding of Protobuf: with a registry, or with a file that has the one type of all messages."""
     if DESCRIPTOR not in of.values and MESSAGE not in of.values:
         return Protobuf(registry_of(of), _defaults(of))
     if DESCRIPTOR not in of.values or MESSAGE not in of.values:
@@ -281,4 +281,4 @@ PROPERTIES: Mapping[OutputFormatName, FormatProperties] = {
     "json": FormatProperties(own=_OF_TIMES, source=_json, output=_check_json),
     "text": FormatProperties(own=(), source=_text, output=_check_text),
 }
-"""In the order in which a property of another format is told."""
+"""The properties of each format. If a table has several properties of other formats, the first one in this order is reported."""

@@ -80,13 +80,13 @@ class SourceSpec:
     location: Location
     format: Literal["json", "record", "table"] = "json"
     notes: tuple[str, ...] = ()
-    """For `dry-run`."""
+    """Notes for `dry-run`."""
     files: str = ""
-    """Of a batch table: see InputTopic."""
+    """A digest of the files of a batch table; see InputTopic."""
     partitions: tuple[tuple[str, int], ...] | None = None
-    """Of a Kafka reader: the only partitions that it reads, as pairs of topic and number."""
+    """The only partitions that a Kafka reader reads, as pairs of topic and number."""
     pattern: str | None = None
-    """Of a Kafka reader: a pattern of names in place of topics."""
+    """A pattern of names, which a Kafka reader has in place of topics."""
     limits: tuple[TextLimit, ...] = ()
     """The columns, and what is within them, that are declared as CHAR(n) or VARCHAR(n). `schema` has STRING in their place."""
     metadata: tuple[tuple[str, str], ...] = ()
@@ -95,7 +95,7 @@ class SourceSpec:
     """How the bytes of values are read; None is JSON."""
     key_format: KeyFormat = "json"
     patterns: Patterns = NO_PATTERNS
-    """Of the texts of dates and timestamps in JSON and CSV."""
+    """The patterns of the texts of dates and timestamps in JSON and CSV."""
     truncate: Truncate = "fail"
     """What a truncation of the table in the database means."""
     unavailable: str = UNAVAILABLE_VALUE

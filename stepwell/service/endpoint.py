@@ -29,16 +29,17 @@ APPLY_SECONDS_MAX = 6 * 3600.0
 """How long a client waits until a transition is accepted or refused. Batch tables are loaded before that, which may take hours."""
 
 LAYOUT_SECONDS_MAX = 60.0
-"""For the loop to accept a request that concerns the layout, between two steps or after a recovery."""
+"""The time for the loop to accept a request that concerns the layout, between two steps or after a recovery."""
 
 PLAN_SECONDS_MAX = 300.0
-"""For the service to plan the project's files beside its steps. A hundred views take 30 s on two idle cores."""
+"""The time for the service to plan the project's files beside its steps. A hundred views take 30 s on two idle cores."""
 
 QUERY_SECONDS_MAX = 60.0
-"""For the process that answers queries to answer one, with its own start, which takes 5 to 20 s, and with those that were asked before."""
+"""The time for the process that answers queries to answer one, with its own start, which takes 5 to 20 s, and with those that were asked
+before."""
 
 READ_SECONDS_MAX = 60.0
-"""For the workers to read views, all at one version. A checkpoint that is being folded delays it by its own time."""
+"""The time for the workers to read views, all at one version. A checkpoint that is being folded delays it by its own time."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ class Endpoint:
         write_whole(folder / ENDPOINT_FILE, json.dumps(asdict(self)), private=True)
 
     def write_unless_served(self, folder: Path) -> None:
-        """Like `write`, but keeps the file of a service that is alive, because a run that has not claimed the pipeline yet may be rejected."""
+        """Writes the file as `write` does, but keeps the file of a service that is alive, because a run that has not claimed the pipeline yet
+        may be rejected."""
         other = read_endpoint(folder)
         if other is None or who_answers(other.url) is None:
             self.write(folder)

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from stepwell.service.bodies import Answer, validation_text
 
 SQL_CHARACTERS_MAX = 1_000_000
-"""Of one query. It is parsed by Spark, which takes seconds for as long a text."""
+"""The largest number of characters of one query. It is parsed by Spark, which takes seconds for as long a text."""
 
 
 class QueryBody(BaseModel):

@@ -34,7 +34,7 @@ SELECT t.k, latest.n + 1 AS n, avg(t.n) OVER (PARTITION BY t.k ORDER BY t.d DESC
 FROM t LEFT JOIN latest ON t.k = latest.k WHERE t.n > (SELECT min(n) FROM latest) AND EXISTS (SELECT 1 FROM t u WHERE u.k = t.k)
 UNION ALL SELECT DISTINCT k, 1L, 1D, 1, s FROM t ORDER BY k LIMIT 9;
 """
-"""With what queries usually have, so that the classes of most rules of Spark's analyser and optimiser are loaded."""
+"""A definition with what queries usually have, so that the classes of most rules of Spark's analyser and optimiser are loaded."""
 
 
 NICENESS = 19

@@ -14,7 +14,7 @@ import re
 from storage.remote.errors import BadStoreUri, StoreDenied, StoreFault, StoreFull, StoreUnreachable
 
 REASON_CHARACTERS_MAX = 500
-"""Of a store's text in ours. Some send a page of XML."""
+"""The largest number of characters of a store's text in a message of ours. Some stores send a page of XML."""
 
 _NO_BUCKET = (
     "NO_SUCH_BUCKET",
@@ -68,7 +68,7 @@ _INSTALL_HDFS = (
 )
 
 RIGHT_OF = {"write": "s3:PutObject", "read": "s3:GetObject", "list": "s3:ListBucket", "delete": "s3:DeleteObject"}
-"""Of Amazon's policies. Reading asks for the object's size first, which needs s3:GetObject too."""
+"""The right in Amazon's policies that each operation needs. Reading asks for the object's size first, which needs s3:GetObject too."""
 
 
 def means_no_object(error: Exception) -> bool:

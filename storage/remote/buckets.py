@@ -36,11 +36,13 @@ from storage.remote.objects_protocol import PARTIAL, PIECE_BYTES_MAX, ObjectInfo
 from storage.remote.uri import BUCKET_SCHEMES, StoreUri
 
 HELD_BYTES_MAX = 64 << 20
-"""Of an object that is written, in memory: the bound of a pack. A larger object goes through a temporary file."""
+"""The largest number of bytes of an object that are held in memory while it is written. It is the bound of a pack. A larger object goes through
+a temporary file."""
 IN_FLIGHT_BYTES_MAX = 32 << 20
 """Given to pyarrow before it is waited for, because it holds all parts (10 MB each) until they are sent. Three fill a fast connection."""
 BLOCK_BYTES = 8 << 20
-"""Of one request when an object is read. Each costs some 30 ms, so blocks of 1 MiB would read at 30 MB/s."""
+"""The number of bytes that one request asks for when an object is read. Each request costs some 30 ms, so blocks of 1 MiB would read at 30
+MB/s."""
 DELETES_AT_ONCE = 8
 """An object takes three requests, one after the other: is it there, delete it, keep its folder."""
 RETRY_WAIT_S_MAX = 1.0

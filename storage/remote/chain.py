@@ -74,7 +74,7 @@ class Chain(BaseModel):
 
     @property
     def live_bytes(self) -> int:
-        """Of the keys and values of the version, in all tables."""
+        """The bytes of the keys and values of the version, in all tables."""
         return sum(self.table_bytes.values())
 
     @property

@@ -22,7 +22,7 @@ CONNECT_TIMEOUT_S = 3.0
 SILENCE_TIMEOUT_S = 5.0
 """S3 begins an answer within 100 ms mostly, and a busy store of disks within 1 to 2 s."""
 ATTEMPTS_MAX = 3
-"""Of one request. A rare error of the store is no fault then, and a store that is away is reported soon."""
+"""The number of attempts for one request. So a rare error of the store is no fault, and a store that is away is reported soon."""
 SMALL_BYTES_MAX = 5 << 20
 """Up to here an object is small. pyarrow sends less than one part of 10 MB in a single request."""
 GCS_RETRY_S = 15.0

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 PIECE_BYTES_MAX = 1 << 20
-"""Of a piece that `read` gives: large enough that a piece costs nothing, small enough for many readers beside each other."""
+"""The largest number of bytes in a piece that `read` gives: large enough that a piece costs nothing, small enough for many readers beside each
+other."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ CODEC, LEVEL = "zstd", 1
 BLOCK_BYTES = 1 << 20
 """A block ends with the record that fills it. So memory is bounded by this and the largest record, and a larger block compresses no better."""
 HEADER_BYTES_MAX = 64 << 10
-"""Of the JSON, which has a few hundred bytes and the name of the pipeline."""
+"""The largest number of bytes of a header's JSON, which has a few hundred bytes and the name of the pipeline."""
 
 PREFIX = struct.Struct(">8sHI")  # magic, format, bytes of the JSON
 FRAME = struct.Struct(">cQQQ8s")  # mark, records, bytes of the content, bytes compressed, xxh3_64 of the content
@@ -79,13 +79,13 @@ class Block:
 
     @property
     def packed_bytes(self) -> int:
-        """Of the block in its pack."""
+        """The bytes of the block in its pack."""
         return len(self.fields) + len(self.content)
 
 
 @dataclass
 class Totals:
-    """Of a pack, or of as much of it as was written or read. `raw_bytes`: of the keys and the stored forms."""
+    """The sums over a pack, or over as much of it as was written or read. `raw_bytes`: of the keys and the stored forms."""
 
     records: int = 0
     raw_bytes: int = 0

@@ -58,7 +58,7 @@ def _head(pieces: Iterator[bytes]) -> bytes:
 
 
 def _header_bytes(head: bytes) -> int:
-    """Of the header that begins so."""
+    """Returns the length in bytes of the header that begins with `head`. While its prefix is not complete, it is the length of the prefix."""
     if len(head) < PREFIX.size:
         return PREFIX.size
     return int(PREFIX.size + PREFIX.unpack_from(head)[2] + CHECK_BYTES)

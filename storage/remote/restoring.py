@@ -29,7 +29,7 @@ from storage.remote.pack import PackHeader
 from storage.remote.unpacking import PackReader
 
 TRANSACTION_BYTES_MAX = 16 << 20
-"""Of records. LMDB holds the pages of a transaction in memory."""
+"""About how many bytes of records one transaction writes. LMDB holds the pages of a transaction in memory."""
 SYNC_BYTES = 64 << 20
 """The file is synced after so many, so that no queue of unwritten pages grows that would keep every other write of the disk waiting."""
 MERGED_MAX = 32

@@ -12,7 +12,7 @@ from storage.remote.objects_protocol import ObjectStore
 RIGHTS = ("write", "read", "list", "delete")
 
 FOLDER = "doctor"
-"""Of the objects that try the rights, below the root."""
+"""The folder of the objects with which rights are tried, below the root of the store."""
 
 CONTENT = b"stepwell doctor has written this, to see whether it can. It may be deleted."
 

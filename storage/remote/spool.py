@@ -84,7 +84,7 @@ def clear(folder: Path) -> None:
 
 
 def spool_bytes(folder: Path) -> int:
-    """Of all files in the spool. Raises OSError."""
+    """Returns the bytes of all files in the spool. Raises OSError."""
     total = 0
     for file in folder.iterdir() if folder.exists() else ():
         with suppress(FileNotFoundError):
@@ -128,7 +128,7 @@ def _write_whole(target: RawIOBase, piece: bytes) -> None:
 
 
 def _remove_drafts(folder: Path, epoch: int) -> None:
-    """Those of this epoch and of earlier ones, whose writers were killed, or may not go on."""
+    """Removes the drafts of this epoch and of earlier ones. Their writers were killed, or may not go on."""
     for file in folder.iterdir():
         named = _DRAFT.fullmatch(file.name)
         if named is not None and int(named["epoch"]) <= epoch:

@@ -23,7 +23,7 @@ from storage.remote.objects_protocol import Written
 from storage.remote.pack import PackHeader, Totals
 
 PIECE_BYTES = 1 << 20
-"""Of a file that is read. Less would cost more calls."""
+"""The number of bytes of a file that are read at once. Fewer would cost more calls."""
 
 
 class _Frame(NamedTuple):

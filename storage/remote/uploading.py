@@ -26,7 +26,7 @@ from storage.remote.spool import SpooledDelta
 from storage.remote.unpacking import PackReader, pieces_of
 
 PACK_BYTES_MAX = 64 << 20
-"""Of a part of a base. A failed transfer of more would cost too much to repeat. The last block may exceed it."""
+"""The largest number of bytes in a part of a base. A failed transfer of more would cost too much to repeat. The last block may exceed it."""
 DELTA_BYTES_MIN = 1 << 20
 """The deltas since a base may have so many bytes however small the state is. Otherwise a tiny state would be uploaded whole each time."""
 DELTAS_MAX = 512

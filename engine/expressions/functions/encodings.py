@@ -71,7 +71,7 @@ def _in_base(number: int, base: int) -> str:
 
 
 def _unbase64(text: str) -> bytes:
-    """As Java's MIME decoder: other characters are left out, and padding ends the last group of four and the text."""
+    """Decodes base 64 like Java's MIME decoder: other characters are left out, and padding ends the last group of four and the text."""
     digits, padding, rest = text.partition("=")
     digits = _NO_BASE64.sub("", digits)
     missing = -len(digits) % 4

@@ -58,7 +58,7 @@ def _round_all(column: pa.ChunkedArray, digits: pa.ChunkedArray, mode: pa.Chunke
 
 
 def _round_single(value: float, digits: int, mode: str) -> float:
-    """As `_round`, for a float. Java would print the shortest decimal of the float."""
+    """Rounds a float as `_round` rounds a double. The shortest decimal of the float is rounded, which is what Java would print."""
     if math.isnan(value) or math.isinf(value):
         return value
     shortest = np.format_float_positional(np.float32(value), unique=True)
@@ -91,7 +91,7 @@ def unary(name: str, function: Callable[[Float64s], Float64s]) -> Function:
 
 
 def binary(name: str, function: Callable[[Float64s, Float64s], Float64s]) -> Function:
-    """As `unary`, for two arguments."""
+    """A function over two doubles. A null in either argument gives null. See `unary`."""
 
     def body(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.Array:
         missing = left.is_null().to_numpy(zero_copy_only=False) | right.is_null().to_numpy(zero_copy_only=False)

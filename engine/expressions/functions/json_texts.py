@@ -63,7 +63,7 @@ def _to_json(signature: Signature, values: pa.Array) -> pa.Array:
 
 
 def _patterns(signature: Signature) -> Patterns:
-    """Of dates and timestamps. Circuits name none where there is none."""
+    """Returns the patterns of dates and timestamps. A circuit names none where there are none."""
     return Patterns(*signature.constants.get("patterns", ()))
 
 

@@ -55,7 +55,7 @@ def _times(start: int, stop: int, step: int, monthly: bool, of_days: bool) -> li
 
 
 def _months_later(us: int, months: int) -> int:
-    """The same day and time of a later month, or its last day."""
+    """Returns the same day and time of a later month. If that month is too short, it is its last day."""
     day, of_day = divmod(us, DAY_US)
     year, month, number = civil(day)
     year, month = divmod(year * MONTHS_OF_A_YEAR + month - 1 + months, MONTHS_OF_A_YEAR)

@@ -64,7 +64,8 @@ def _of_decimal(text: str, unit_us: int) -> int:
 
 
 def _of_double(seconds: float, unit_us: int) -> int | None:
-    """As Java casts a double to a long: what is too large becomes the end of the range."""
+    """Returns so many seconds in microseconds, as Java casts a double to a long: what is too large becomes the end of the range. None if
+    `seconds` is not finite."""
     if not math.isfinite(seconds):
         return None
     us = seconds * unit_us

@@ -106,7 +106,7 @@ class Crew:
         self._pulse = CoordinatorPulse(self._connections, term, outside)
 
     def _connections(self) -> list[Connection]:
-        """Of all workers and candidates; another thread asks."""
+        """Returns the connections of all workers and candidates. Another thread asks for them."""
         return [member.connection for member in list(self._roster.members.values())] + self.recruiting.connections
 
     def _take_stranger(self, event: Event) -> None:
@@ -122,12 +122,12 @@ class Crew:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """See Workers."""
+        """The numbers of the workers, ascending; see Workers."""
         return self._workers.numbers
 
     @property
     def disk_use(self) -> dict[int, DiskUse]:
-        """See Workers."""
+        """How much of its disk each worker uses; see Workers."""
         return self._workers.disk_use
 
     @property

@@ -27,7 +27,7 @@ from io_kafka.outside import Outside
 _log = structlog.get_logger("engine.resident.crew")
 
 FAILURE_CHARACTERS_MAX = 2000
-"""Of the text about a failed job. Spark's has the stack traces of the JVM."""
+"""How many characters of the text about a failed job are kept. Spark's text has the stack traces of the JVM."""
 
 _OTHER_WIRE = re.compile(rf"{OtherWireVersion.__name__}: (?P<what>.*)")
 """In the text of a failed job: Spark gives the exception of a task as text."""

@@ -32,7 +32,7 @@ class Workers:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Of the workers, ascending: those that have joined each other, and before that those that are bound."""
+        """The numbers of the workers, ascending: those that have joined each other, and before that those that are bound."""
         return self.placement.workers if self.placement is not None else tuple(sorted(self.roster.members))
 
     def ask(self, order: Order[A]) -> dict[int, A]:

@@ -46,14 +46,14 @@ class Message(BaseModel):
 
 
 class Answer(Message, is_base=True):
-    """Of a worker, to an order."""
+    """An answer of a worker to an order."""
 
 
 A = TypeVar("A", bound=Answer)
 
 
 class Order(Message, Generic[A], is_base=True):
-    """Of the coordinator, to a worker. `answers`: the classes of A."""
+    """An order of the coordinator to a worker. `answers`: the classes of A."""
 
     answers: ClassVar[tuple[type[Answer], ...]] = ()
 
@@ -74,15 +74,15 @@ class Beside(Order[A], Generic[A], is_base=True):
 
 
 class Notice(Message, is_base=True):
-    """Of the coordinator, to a worker. It has no answer."""
+    """A message of the coordinator to a worker. It has no answer."""
 
 
 class Report(Message, is_base=True):
-    """Of a worker, to the coordinator. It answers nothing."""
+    """A message of a worker to the coordinator. It answers nothing."""
 
 
 class PeerMessage(Message, is_base=True):
-    """Of a worker, to another one."""
+    """A message of a worker to another one."""
 
 
 class UnknownKind(Exception):

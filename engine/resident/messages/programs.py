@@ -74,7 +74,7 @@ class Clear(Order[Cleared]):
 
 
 class Size(NamedTuple):
-    """Of a difference on one worker: how many rows are new, and how many are gone. Each row counts as often as it occurs."""
+    """The size of a difference on one worker: how many rows are new, and how many are gone. Each row counts as often as it occurs."""
 
     come: int
     gone: int

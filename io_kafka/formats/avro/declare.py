@@ -48,7 +48,7 @@ def value_schema(output: OutputFormat) -> str:
 
 
 def key_schema(output: OutputFormat) -> str:
-    """That of keys."""
+    """Returns the text of the schema of keys."""
     fields = [output.schema.field(name) for name in output.key]
     return _text(_record(output, f"{record_name(output.handle)}_key", fields))
 

@@ -56,7 +56,7 @@ def parse_avro(values: pa.Array, schema: pa.Schema, encoding: Avro, part: Part =
 
 
 def parse_plain_avro(values: pa.Array, schema: pa.Schema, encoding: PlainAvro) -> Parsed:
-    """The same for messages without a schema's id, which were all written with one schema."""
+    """Reads messages without a schema's id, which were all written with one schema."""
     return read_alike(values, schema, lambda given: _read(given, plain_columns(encoding, schema), schema, skip=0))
 
 
@@ -170,7 +170,7 @@ def _row_of(writer: avro.Record, part: Part) -> avro.Record | None:
 
 
 def _check_row(row: avro.Record | None, columns: Set[str], reader: avro.Record | None) -> None:
-    """As `check_row`. A default of the reader's schema is a value too."""
+    """Checks the fields of a writer's row as `check_row` does. A default of the reader's schema is a value too."""
     of_reader = [] if reader is None else [field for field in reader.fields if field.name in columns]
     if row is not None and not any(field.default for field in of_reader):
         aliases = {alias for field in of_reader for alias in field.aliases}

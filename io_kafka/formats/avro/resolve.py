@@ -27,7 +27,7 @@ from io_kafka.formats.maps import with_repeated_keys
 Skip = Callable[[Cursor, Int64s], None]
 
 DEPTH_MAX = 100
-"""Of types within each other. A table's columns end sooner, but a type that the table does not have may contain itself."""
+"""How many types may be within each other. A table's columns end sooner, but a type that the table does not have may contain itself."""
 
 
 def resolve(writer: Type, kind: pa.DataType, reader: Type | None, column: str) -> Read:

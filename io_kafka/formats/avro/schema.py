@@ -21,7 +21,7 @@ class BadSchema(Exception):
 
 
 def schema_fields_of(columns: Iterable[str], fields: Iterable[str]) -> dict[str, str]:
-    """As `fields_of` (names.py), for a schema of Avro or Protobuf. Raises BadSchema."""
+    """Returns what `fields_of` (names.py) returns, for a schema of Avro or Protobuf. Raises BadSchema."""
     try:
         return fields_of(columns, fields)
     except Ambiguous as fault:

@@ -381,8 +381,8 @@ def _microseconds(leaf: Leaf, raw: pa.Array, kind: pa.DataType) -> tuple[pa.Arra
 
 
 def _count_text(leaf: Leaf, count: int) -> str | None:
-    """As CAST writes a DATE, a TIMESTAMP, a TIME or an INTERVAL DAY TO SECOND. A time beyond a day, which MySQL has,
-    is written as MySQL does."""
+    """Returns the text that CAST writes for a DATE, a TIMESTAMP, a TIME or an INTERVAL DAY TO SECOND. A time beyond a day, which MySQL has, is
+    written as MySQL does."""
     us = count * leaf.times // leaf.divided
     if leaf.sense is Sense.DAYS:
         return dates.date_text(count) if -(2**31) <= count < 2**31 else None

@@ -242,7 +242,7 @@ def _unscaled_bytes(text: str, scale: int) -> bytes | None:
 
 
 DIGITS_MAX = 1000
-"""Of a number in JSON, which is Jackson's limit, and so of the zeros behind it."""
+"""The largest number of digits of a number in JSON, which is Jackson's limit. So it is also the largest number of zeros behind the digits."""
 
 
 _PARTS = pa.struct([pa.field("scale", pa.int32()), pa.field("value", pa.string())])

@@ -85,7 +85,7 @@ def _ids(values: pa.Array, at: Int64s) -> Int64s:
 
 
 def explain_ids(parsed: Parsed, values: pa.Array, what_to_set: str) -> Parsed:
-    """Of a table without a registry: the reasons of messages with an id say what they are."""
+    """Makes the reasons of messages with an id say what these messages are. It is for a table without a registry."""
     if not parsed.faults:
         return parsed
     ids = dict(zip((at := find_framed(values)).tolist(), _ids(values, at).tolist(), strict=True)) if len(values) else {}

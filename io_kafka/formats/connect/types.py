@@ -13,7 +13,7 @@ from typing import Any
 from io_kafka.formats.jackson import Malformed
 
 DEPTH_MAX = 200
-"""Of types within each other. Columns end far sooner, and Python's stack holds several times as many."""
+"""How many types may be within each other. Columns end far sooner, and Python's stack holds several times as many."""
 
 VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 DECIMAL = "org.apache.kafka.connect.data.Decimal"

@@ -15,7 +15,8 @@ from base.text.columns import bytes_of, nulls_of
 from io_kafka.formats.avro.values import low_bytes
 
 BYTES_MAX = 65_536
-"""Of an unscaled number. PostgreSQL has the longest decimals: 131,072 digits before the point and 16,383 behind it, which is 61,240 bytes."""
+"""The largest number of bytes of an unscaled number. PostgreSQL has the longest decimals: 131,072 digits before the point and 16,383 behind it,
+which is 61,240 bytes."""
 
 SCALE_MAX = 1_000_000
 """The longest text of a decimal that is made from a few bytes. No database has a scale of more than 16,383."""

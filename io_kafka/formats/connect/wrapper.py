@@ -22,7 +22,7 @@ from base.text.columns import bytes_of, nulls_of
 from io_kafka.formats.cursor import cut_out
 
 FORMS_MAX = 16
-"""Of a batch that are compared with all messages. If there are more, the rest are looked at one by one."""
+"""How many forms of a batch are compared with all messages. If there are more, the remaining messages are looked at one by one."""
 
 _SPACE = rb"[ \t\r\n]*+"
 _FIRST = re.compile(_SPACE + rb"\{" + _SPACE + rb'"(schema|payload)"' + _SPACE + b":" + _SPACE)

@@ -19,7 +19,7 @@ from io_kafka.formats.spec import FormatError, OutputFormat
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PACKAGES = ("google", "confluent")
-"""Of the types that are imported: no message may have the name of a package."""
+"""The packages of the types that are imported. No message may have the name of a package."""
 
 _ATOMIC = {
     pa.int8(): "int32",
@@ -49,7 +49,7 @@ def value_schema(output: OutputFormat) -> str:
 
 
 def key_schema(output: OutputFormat) -> str:
-    """That of keys."""
+    """Returns the text of the schema of keys."""
     return _file(
         _message(output, f"{message_name(output.handle)}_key", [output.schema.field(n) for n in output.key], "")
     )
@@ -123,5 +123,5 @@ def _check_names(output: OutputFormat, fields: list[pa.Field]) -> None:
 
 
 def _in_json(name: str) -> str:
-    """As Protobuf's compiler compares names: without _, behind which a letter is a capital."""
+    """Returns the name as Protobuf's compiler compares names in JSON: without _, and without regard to capitals."""
     return re.sub(r"_+(.?)", lambda match: match[1].upper(), name).lower()

@@ -12,7 +12,7 @@ from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.pieces import lengths_of
 
 SCALE_MAX = 38
-"""Of a DECIMAL. Confluent's type allows any, also below 0."""
+"""The largest scale of a DECIMAL. Confluent's type allows any, also below 0."""
 
 
 def days_of(cursor: Cursor, rows: Int64s, parts: list[pa.Array], place: str) -> pa.Array:

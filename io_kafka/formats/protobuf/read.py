@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from io_kafka.formats.protobuf.resolve import ReadMessages  # with Protobuf's library, which not every worker needs
 
 PATH_MAX = 16
-"""Of messages within each other. The compiler itself allows about 30, and nobody writes three."""
+"""How many messages may be within each other. The compiler itself allows about 30, and nobody writes three."""
 
 
 def parse_protobuf(values: pa.Array, schema: pa.Schema, encoding: Protobuf, part: Part = Part.ROW) -> Parsed:

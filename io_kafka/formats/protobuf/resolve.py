@@ -36,7 +36,7 @@ _WRAPPERS = frozenset(
     for name in ("Bool", "Int32", "Int64", "UInt32", "UInt64", "Float", "Double", "String", "Bytes")
 )
 SECONDS_MAX = 9_223_372_036_853
-"""Of a moment that 64 bits of microseconds hold, with the part of a second."""
+"""The largest number of seconds of a moment that 64 bits of microseconds hold, with the part of a second."""
 
 ReadMessages = Callable[[Cursor], list[pa.Array]]
 """One array for each column, with a value for each message of the cursor."""

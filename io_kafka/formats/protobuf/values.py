@@ -70,7 +70,7 @@ def read_number(field: FieldDescriptor, number: Number, kind: pa.DataType) -> Co
 
 
 def _raw(number: Number, cursor: Cursor, rows: Int64s) -> Int64s:
-    """As 64 bits with a sign. Of a number of 32 bits the lowest count, as in Protobuf."""
+    """Returns the numbers as 64 bits with a sign. Of a number of 32 bits, the lowest 32 bits count, as in Protobuf."""
     if number.wire == _VARINT:
         wide = cursor.varints(rows)
         if number.zigzag:

@@ -21,7 +21,7 @@ from io_kafka.formats.spec import Unwritable
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 _FIRST_MESSAGE = b"\x00"
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
-"""Of the years 1 to 9999, which are those of google.protobuf.Timestamp and google.type.Date."""
+"""The first and the last second of the years 1 to 9999, which are the years of google.protobuf.Timestamp and google.type.Date."""
 
 SECONDS_PER_DAY, US_PER_SECOND, NANOS_PER_US = 86_400, 1_000_000, 1_000
 

@@ -82,7 +82,7 @@ def emit(tree: TreeNode, resolve: Resolve) -> Expression:
 
 
 def fragment_of(node: TreeNode, resolve: Resolve, bound: Bound = MappingProxyType({})) -> Fragment:
-    """As `emit`, with what a parent needs to know of the expression. `bound`: the variables of the lambdas around it."""
+    """Returns what `emit` returns, with what a parent needs to know of the expression. `bound`: the variables of the lambdas around it."""
     if node.kind == "AttributeReference":
         column, type_ = resolve(node["exprId"]["id"])
         return Fragment(f"c{column}", type_, column=column)

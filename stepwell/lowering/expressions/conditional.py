@@ -58,7 +58,7 @@ def _is_nan(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _at_least(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """Of dropna: whether at least `n` arguments are neither null nor NaN."""
+    """The condition of dropna: whether at least `n` arguments are neither null nor NaN."""
     there = [
         f"{each.sql} IS NOT NULL AND NOT isnan({each.sql})"
         if pa.types.is_floating(each.type)

@@ -83,7 +83,8 @@ class Closing:
 
 
 def closing_of(context: Lowering, node: TreeNode) -> Closing | None:
-    """Of an Aggregate above a withWatermark; None if there is none below. Its rule calls this before it lowers the child."""
+    """Returns how the groups of an Aggregate above a withWatermark close; None if there is no withWatermark below. The rule of the Aggregate
+    calls this before it lowers the child."""
     if not is_above(node):
         return None
     _refuse_in_subquery(context, node)

@@ -144,8 +144,8 @@ def outer(context: Lowering, left: Relation, right: Relation, condition: Conditi
 
 
 def without_match(context: Lowering, left: Relation, right: Relation, condition: Condition) -> Relation:
-    """Of a left join, the left rows without a match, with NULLs for the right columns. An anti join stores the number of right rows by key,
-    and not the rows, and it does not compute the pairs."""
+    """Returns the left rows of a left join without a match, with NULLs for the right columns. An anti join stores the number of right rows by
+    key, and not the rows, and it does not compute the pairs."""
     found = semi(context, left, right, condition, anti=True)
     types = ((output.id, catalyst_type(context.type_of(output.tree, right))) for output in right.outputs)
     nulls = (Output(identifier, literal(None, type_)) for identifier, type_ in types)

@@ -39,7 +39,7 @@ class Condition:
     residual: tuple[TreeNode, ...]
 
     def swap_sides(self) -> Condition:
-        """The same condition of a join whose sides are exchanged."""
+        """Returns the same condition of a join whose sides are exchanged."""
         equalities, not_in = (tuple(e.swap_sides() for e in part) for part in (self.equalities, self.not_in))
         return Condition(equalities, not_in, self.residual)
 
@@ -49,7 +49,7 @@ class Condition:
         return len(self.not_in) == 1 and not self.equalities and not self.residual
 
     def without_not_in(self) -> Condition:
-        """The same condition, in which every NOT IN is a part of the residual."""
+        """Returns the same condition, in which every NOT IN is a part of the residual."""
         unknown = tuple(equality.or_unknown() for equality in self.not_in)
         return Condition(self.equalities, (), (*self.residual, *unknown))
 

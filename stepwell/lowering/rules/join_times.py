@@ -24,8 +24,8 @@ _GREATER_FIRST = {"GreaterThan": 0, "GreaterThanOrEqual": _AT_OR_BELOW_US}
 
 @dataclass(frozen=True)
 class SideTime:
-    """Of one side. `time`: the column that is event time, by which rows are late. `expires`: the column and the offset of its Expiry. None where
-    there is none. Columns are expression ids; in the key, `expires` may name one that is not event time itself."""
+    """The event time of one side. `time`: the column that is event time, by which rows are late. `expires`: the column and the offset of its
+    Expiry. None where there is none. Columns are expression ids; in the key, `expires` may name one that is not event time itself."""
 
     time: int | None
     expires: TreeNode | None
@@ -33,7 +33,7 @@ class SideTime:
 
 
 def times_of_sides(context: Lowering, node: TreeNode) -> tuple[SideTime, SideTime]:
-    """Of the left and of the right of a Join."""
+    """Returns the event time of the left side and of the right side of a Join."""
     ids = [_columns_of(child) for child in node.children]
     times = [next((i for i in columns if i in context.event_times.delays_ms), None) for columns in ids]
     for equality in take_apart(node.get("condition"), frozenset(ids[0]), frozenset(ids[1])).equalities:

@@ -58,7 +58,7 @@ class Metric:
 
 
 def one(read: Callable[[Seen], float | None]) -> Callable[[Seen], Samples]:
-    """Of a metric without labels; None is not known, so that there is no sample."""
+    """Returns a function that gives the samples of a metric without labels. A value of None is not known, so there is no sample of it."""
 
     def samples(seen: Seen) -> Samples:
         value = read(seen)
@@ -68,7 +68,7 @@ def one(read: Callable[[Seen], float | None]) -> Callable[[Seen], Samples]:
 
 
 def each(read: Callable[[Seen], Mapping[str, float]]) -> Callable[[Seen], Samples]:
-    """Of a metric with one label."""
+    """Returns a function that gives the samples of a metric with one label."""
     return lambda seen: [((label,), value) for label, value in read(seen).items()]
 
 

@@ -20,7 +20,7 @@ TICKETS_MAX = 16
 
 
 class Access:
-    """Of the endpoint with this token. One thread may use it at a time."""
+    """Access to the page of the endpoint with this token. One thread may use it at a time."""
 
     def __init__(self, token: str) -> None:
         self._token = token

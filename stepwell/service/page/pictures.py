@@ -29,10 +29,10 @@ text { fill: var(--text); font: 13px system-ui, sans-serif; }
 """The colours of the page (page.css)."""
 
 LINE_CHARACTERS_MAX = 28
-"""As many as fit into a box below its name. The whole text is its title."""
+"""How many characters fit into a box below its name. The whole text is the title of the box."""
 
 _SHAPES = {"source": ("[(", ")]", "cylinder"), "view": ("[", "]", "box"), "output": ("([", "])", "oval")}
-"""Of each kind: the brackets of Mermaid, and the shape of Graphviz."""
+"""The shapes of each kind: the brackets of Mermaid, and the shape of Graphviz."""
 
 
 def picture(graph: PipelineGraph, topics: Mapping[str, str], form: PictureFormat) -> str:

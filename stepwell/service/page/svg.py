@@ -14,7 +14,7 @@ BOX_WIDTH, BOX_HEIGHT = 180, 62
 GAP_ACROSS, GAP_DOWN = 56, 16
 MARGIN = 8
 NAME_CHARACTERS_MAX = 22
-"""As many as fit into a box, in the font of the page. The whole name is shown when a pointer or the focus is on it."""
+"""How many characters fit into a box, in the font of the page. The whole name is shown when a pointer or the focus is on it."""
 
 CHART_WIDTH, CHART_HEIGHT = 720, 140
 CHART_LEFT = 56

@@ -12,7 +12,7 @@ NONE = "–"
 
 
 def number_text(value: float | None) -> str:
-    """With three digits: 7, 1.25, 12.3k, 4.56M."""
+    """Returns a number with three digits: 7, 1.25, 12.3k, 4.56M."""
     if value is None:
         return NONE
     for factor, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
