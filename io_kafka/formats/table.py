@@ -5,7 +5,7 @@ An encoding without a descriptor, or a name without one, is an error when this m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -28,10 +28,15 @@ def by_name(formats: tuple[Format, ...]) -> Mapping[OutputFormatName, Format]:
         [each.writes.encoding for each in formats],
         (*of_outputs, *SchemaIds.__subclasses__()),
     )
-    for encoding in get_args(Encoding):
+    check_registries(get_args(Encoding))
+    return MappingProxyType({each.name: each for each in formats})
+
+
+def check_registries(encodings: Iterable[type]) -> None:
+    """Raises TypeError for an encoding that has a registry and does not say so by its base: it would get no credentials."""
+    for encoding in encodings:
         if "registry" in getattr(encoding, "__dataclass_fields__", ()) and not issubclass(encoding, WithRegistry):
             raise TypeError(f"{encoding} has a registry, so it has to derive from WithRegistry")
-    return MappingProxyType({each.name: each for each in formats})
 
 
 def _check(what: str, described: list[Any], known: tuple[Any, ...]) -> None:

@@ -459,7 +459,7 @@ ENGINE = (
         (
             Edit(
                 "stepwell/lowering/rules/aggregate.py",
-                'signed = call.function in ("min", "max") and',
+                "signed = is_extreme(call.function) and",
                 "signed = False and",
             ),
         ),
@@ -946,7 +946,7 @@ ENGINE = (
         "extremes-before-a-join",
         "Aggregates that are not linear are taken before a join too.",
         "the batch answer",
-        (Edit("stepwell/lowering/eager_aggregation.py", "    if call.distinct:\n        return False\n", ""),),
+        (Edit("stepwell/lowering/eager_aggregation.py", "if call.distinct or not isinstance", "if not isinstance"),),
         (f"{TEST_AGAINST_SPARK}::test_sums_are_taken_before_a_join_where_they_may_be[distinct over a join]",),
     ),
     Breakage(

@@ -43,6 +43,15 @@ FORMATS = (
         ("tests/io_kafka/formats/test_table.py::test_a_format_or_an_encoding_without_one_descriptor_is_refused",),
     ),
     Breakage(
+        "a-registry-without-credentials",
+        "An encoding with a registry does not derive from the class that says so, and its registry is asked without credentials.",
+        "no silence",
+        (Edit("io_kafka/formats/table.py", " and not issubclass(encoding, WithRegistry)", " and not encoding"),),
+        (
+            "tests/io_kafka/formats/test_table.py::test_an_encoding_with_a_registry_has_to_derive_from_the_class_that_says_so",
+        ),
+    ),
+    Breakage(
         "keys-in-avro-have-no-null",
         "A key in a binary format that is null in one of its columns counts as malformed.",
         "the batch answer",

@@ -421,7 +421,7 @@ KAFKA = (
         (
             Edit(
                 LOG,
-                "        starts.update({r.where: r.end for r in record.ranges})\n",
+                "            next_offsets={**now.next_offsets, **{r.where: r.end for r in record.ranges}},\n",
                 "",
             ),
         ),

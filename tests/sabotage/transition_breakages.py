@@ -283,7 +283,7 @@ TRANSITIONS = (
         "a-void-step-of-a-switch-stays",
         "After a switch was taken back, its step is still divided.",
         "1 division first",
-        (Edit(LOG, "                divisions=self.divisions.drop_from(step),\n", ""),),
+        (Edit(LOG, "replace(self, divisions=self.divisions.drop_from(step), ", "replace(self, "),),
         (f"{TEST}::test_a_switch_that_is_taken_back_leaves_all_as_it_was",),
     ),
     Breakage(
@@ -303,7 +303,7 @@ TRANSITIONS = (
         "counted-as-in-a-switch",
         "After a switch was taken back, the error rows of the nodes of the former revision are counted no more.",
         "2 determinism",
-        (Edit(LOG, "                counted=phase.counted,\n", ""),),
+        (Edit(LOG, "counted=phase.counted, idle=()", "idle=()"),),
         (f"{TEST}::test_a_switch_that_is_taken_back_leaves_all_as_it_was",),
     ),
     Breakage(

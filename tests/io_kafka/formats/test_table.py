@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import get_args
 
 import pyarrow as pa
@@ -13,10 +13,20 @@ from base.options import OutputFormatName, OutputKeyFormat
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats import OutputFormat, SourceFormat, encode
 from io_kafka.formats.descriptor import Format, FromOptions, FromRegistry, Reading, Writing
-from io_kafka.formats.encodings import AvroIds, Csv, OutputEncoding, ProtobufIds, Text
+from io_kafka.formats.encodings import AvroIds, Csv, Encoding, OutputEncoding, ProtobufIds, SchemaIds, Text
 from io_kafka.formats.spec import Unwritable
-from io_kafka.formats.table import FORMATS, by_name, format_of, reading_of, writing_of
+from io_kafka.formats.table import (
+    FORMATS,
+    by_name,
+    check_registries,
+    format_of,
+    ids_of,
+    name_of,
+    reading_of,
+    writing_of,
+)
 from io_kafka.formats.written import Written
+from io_kafka.registry.address import RegistryAddress
 from tests.io_kafka.formats import avro_messages as a
 
 ALL = tuple(FORMATS.values())
@@ -41,6 +51,24 @@ def test_no_field_of_a_descriptor_has_a_default(kind: type) -> None:
 def test_a_format_or_an_encoding_without_one_descriptor_is_refused(formats: tuple[Format, ...]) -> None:
     with pytest.raises(TypeError, match=r"descriptors in io_kafka/formats/table\.py, wanted 1"):
         by_name(formats)
+
+
+def test_an_encoding_with_a_registry_has_to_derive_from_the_class_that_says_so() -> None:
+    @dataclass(frozen=True)
+    class Thrift:
+        registry: RegistryAddress
+
+    check_registries(get_args(Encoding))
+    with pytest.raises(TypeError, match=r"Thrift'> has a registry, so it has to derive from WithRegistry"):
+        check_registries([*get_args(Encoding), Thrift])
+
+
+def test_the_ids_of_schemas_say_their_format_by_its_name() -> None:
+    with_schemas = [each for each in ALL if isinstance(each.writes.made, FromRegistry)]
+    assert {name_of(ids_of(each.name, 1, None)) for each in with_schemas} == {each.name for each in with_schemas}
+    assert {type(ids_of(each.name, 1, None)) for each in with_schemas} == set(SchemaIds.__subclasses__())
+    with pytest.raises(AssertionError, match="csv has no schemas"):
+        ids_of("csv", 1, None)
 
 
 def test_what_has_an_encoding_finds_its_descriptor_after_pickling() -> None:
