@@ -283,7 +283,13 @@ TRANSITIONS = (
         "a-void-step-of-a-switch-stays",
         "After a switch was taken back, its step is still divided.",
         "1 division first",
-        (Edit(LOG, "replace(self, divisions=self.divisions.drop_from(step), ", "replace(self, "),),
+        (
+            Edit(
+                LOG,
+                "_without_divisions_from(step), counted",
+                "_without_divisions_from(step), divisions=self.divisions, counted",
+            ),
+        ),
         (f"{TEST}::test_a_switch_that_is_taken_back_leaves_all_as_it_was",),
     ),
     Breakage(
