@@ -89,14 +89,14 @@ STORY_EVENTS_MAX = 16
 
 
 @dataclass(frozen=True)
-class Holds:
+class StoreHolds:
     """What the checkpoint store holds, because it is behind. `steps`: no step begins that is not replayed. `stop`: the run does not end."""
 
     steps: bool = False
     stop: bool = False
 
 
-NOTHING_HELD = Holds()
+NOTHING_HELD = StoreHolds()
 
 
 @dataclass
@@ -130,7 +130,7 @@ class Core:
     """The run ends with a checkpoint at the next drained boundary."""
     finishes: bool = False
     """It reads nothing new."""
-    holds: Holds = NOTHING_HELD
+    holds: StoreHolds = NOTHING_HELD
     """The holds of the last call of `next`."""
     exhausted: bool = field(init=False)
     """What it runs has nothing more to read."""
@@ -150,7 +150,7 @@ class Core:
         """Whether the log has the output of the next step already."""
         return self.step < log.steps
 
-    def next(self, log: StepLogState, holds: Holds = NOTHING_HELD) -> Action:
+    def next(self, log: StepLogState, holds: StoreHolds = NOTHING_HELD) -> Action:
         """The next action. The parts of a checkpoint come before steps, and a stop waits for its own checkpoint."""
         self.check(log)
         self.holds = holds

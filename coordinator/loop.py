@@ -19,7 +19,7 @@ from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Fr
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.checkpoints.upcoming import Upcoming
-from coordinator.core import Core, Holds
+from coordinator.core import Core, StoreHolds
 from coordinator.requests import Requests
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
@@ -341,7 +341,7 @@ class RevisionRun:
             if self._requests.questions.serve(crew, course.revision_at, upcoming, core.version.step):
                 core.request_checkpoint()
 
-    def _look_around(self, core: Core, crew: Crew) -> Holds:
+    def _look_around(self, core: Core, crew: Crew) -> StoreHolds:
         """Takes what has happened since the last action. What users have asked for comes first, because all others heed it. A rescale and a
         transition come before the store, which records what it has stored. A transition that has become due waits for that, and only after all
         of them is known what the store holds."""
@@ -353,7 +353,7 @@ class RevisionRun:
         self._transitions.check_goes_on(core)
         self._storing.advance(core.version, crew)
         self._transitions.wait_for_store(self._storing.insisted_on)
-        return Holds(self._storing.holds_steps, self._holds_stop(core))
+        return StoreHolds(self._storing.holds_steps, self._holds_stop(core))
 
     def _holds_stop(self, core: Core) -> bool:
         if self._in_force.is_hand_over:

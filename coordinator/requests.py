@@ -29,7 +29,7 @@ Refusal = Callable[[str, str], Fault]
 
 
 @dataclass(eq=False)
-class Asked(Generic[R]):
+class PendingRequest(Generic[R]):
     """A request that waits for its answer."""
 
     request: R
@@ -48,7 +48,7 @@ class Inbox(Generic[R]):
     def __init__(self, wake: Callable[[], None], refusal: Refusal, look: str) -> None:
         self._wake, self._refusal, self._look = wake, refusal, look
         self._lock = threading.Lock()
-        self._waiting: list[Asked[R]] = []
+        self._waiting: list[PendingRequest[R]] = []
         self._is_over = False
 
     def ask(self, request: R, seconds: float) -> None:
@@ -61,9 +61,9 @@ class Inbox(Generic[R]):
         if asked.fault is not None:
             raise asked.fault
 
-    def put(self, request: R) -> Asked[R]:
+    def put(self, request: R) -> PendingRequest[R]:
         """Adds a request as `ask` does, and returns it without waiting for the answer. Raises the fault if the run is over."""
-        asked = Asked(request)
+        asked = PendingRequest(request)
         with self._lock:
             if self._is_over:
                 raise self._refusal("the service is ending.", "Start it again with `stepwell run`.")
@@ -71,7 +71,7 @@ class Inbox(Generic[R]):
         self._wake()
         return asked
 
-    def take(self) -> list[Asked[R]]:
+    def take(self) -> list[PendingRequest[R]]:
         """What was asked since the last call, in order."""
         with self._lock:
             taken, self._waiting = self._waiting, []
@@ -114,11 +114,11 @@ class Requests:
         """Asks for something that concerns the layout, and waits until the loop has accepted it. Raises RescaleRefused."""
         self._layout.ask(request, seconds)
 
-    def ask_without_waiting(self, request: LayoutRequest) -> Asked[LayoutRequest]:
+    def ask_without_waiting(self, request: LayoutRequest) -> PendingRequest[LayoutRequest]:
         """Asks for what `ask_layout` asks for, without waiting for the answer. Raises RescaleRefused if the run is over."""
         return self._layout.put(request)
 
-    def take_layout(self) -> list[Asked[LayoutRequest]]:
+    def take_layout(self) -> list[PendingRequest[LayoutRequest]]:
         """What was asked of the layout since the last call, in order."""
         return self._layout.take()
 
@@ -126,7 +126,7 @@ class Requests:
         """Asks for other bounds of the number of workers, and waits until the loop has accepted them. Raises RescaleRefused."""
         self._automatic.ask(request, seconds)
 
-    def take_automatic(self) -> list[Asked[AutoRequest]]:
+    def take_automatic(self) -> list[PendingRequest[AutoRequest]]:
         """What was asked of automatic layouts since the last call, in order."""
         return self._automatic.take()
 
@@ -135,11 +135,11 @@ class Requests:
         TransitionRefused."""
         self._revision.ask(request, seconds)
 
-    def ask_revision_without_waiting(self, request: RevisionRequest) -> Asked[RevisionRequest]:
+    def ask_revision_without_waiting(self, request: RevisionRequest) -> PendingRequest[RevisionRequest]:
         """Asks for what `ask_revision` asks for, without waiting for the answer. Raises TransitionRefused if the run is over."""
         return self._revision.put(request)
 
-    def take_revision(self) -> list[Asked[RevisionRequest]]:
+    def take_revision(self) -> list[PendingRequest[RevisionRequest]]:
         """What was asked of the revision since the last call, in order."""
         return self._revision.take()
 

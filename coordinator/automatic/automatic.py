@@ -14,7 +14,7 @@ from coordinator.automatic.requests import AutoRequest
 from coordinator.automatic.sampling import Sampler
 from coordinator.automatic.view import automatic_status
 from coordinator.core import Core
-from coordinator.requests import Asked, Requests
+from coordinator.requests import PendingRequest, Requests
 from coordinator.rescale.requests import LayoutRequest, RescaleRefused, RescaleRequest
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
@@ -41,7 +41,7 @@ class Automatic:
         self._machine = AutoMachine(spec.limits.rows)
         self._file = None if spec.load_file is None else LoadFile(spec.load_file)
         self._sampler: Sampler | None = None
-        self._asked: Asked[LayoutRequest] | None = None
+        self._asked: PendingRequest[LayoutRequest] | None = None
         self._told = ""  # the decision that was logged last
         self._changes = 0
 

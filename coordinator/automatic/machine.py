@@ -14,7 +14,7 @@ from base.machine import Machine
 from coordinator.automatic.choice import Choice, ChoiceInput, Limits, Surroundings, choose
 from coordinator.automatic.knowledge import RATE_SAMPLES, Knowledge
 from coordinator.automatic.load import LoadSample
-from coordinator.automatic.phases import Asked, Changing, Cooling, Off, Phase, Watching
+from coordinator.automatic.phases import Cooling, Off, Phase, RescaleAsked, Rescaling, Watching
 from coordinator.automatic.reasons import time, workers
 
 REST_FACTOR = 2.0
@@ -71,7 +71,7 @@ class AutoMachine:
     @property
     def is_asking(self) -> bool:
         """Whether a change was asked for and is not seen yet."""
-        return isinstance(self.phase, Asked)
+        return isinstance(self.phase, RescaleAsked)
 
     # What happens
 
@@ -108,13 +108,13 @@ class AutoMachine:
 
     def refused(self, why: str) -> None:
         """The change that was asked for was refused."""
-        assert isinstance(self.phase, Asked), self.machine.with_story("nothing was asked for")
+        assert isinstance(self.phase, RescaleAsked), self.machine.with_story("nothing was asked for")
         self._remember_refusal(self.phase.target, why)
-        self.machine.tell(Asked.refused)
+        self.machine.tell(RescaleAsked.refused)
 
     def withdrawn(self) -> None:
         """The change that was asked for could not be made because another one came before it. That says nothing of its number of workers."""
-        self.machine.tell(Asked.refused)
+        self.machine.tell(RescaleAsked.refused)
 
     def _learn_patience(self, choice: Choice) -> None:
         assert self.limits is not None
@@ -137,23 +137,23 @@ class AutoMachine:
             case Watching() | Cooling():
                 if sample.is_changing:
                     self.machine.tell(Watching.changing)
-            case Asked():
+            case RescaleAsked():
                 if sample.is_changing:
-                    self.machine.tell(Asked.changing)
-            case Changing():
+                    self.machine.tell(RescaleAsked.changing)
+            case Rescaling():
                 pass
             case _:
                 assert_never(self.phase)
-        if isinstance(self.phase, Changing) and not sample.is_changing:
+        if isinstance(self.phase, Rescaling) and not sample.is_changing:
             self._settled(self.phase, sample.workers, surroundings)
 
-    def _settled(self, phase: Changing, number: int, surroundings: Surroundings) -> None:
+    def _settled(self, phase: Rescaling, number: int, surroundings: Surroundings) -> None:
         if phase.target == number:
             self.refusals.pop(number, None)
         elif phase.target is not None:
             self._remember_refusal(phase.target, surroundings.fault or TAKEN_BACK)
         rest_s = max(RATE_SAMPLES * self._sample_s, min(REST_SECONDS_MAX, REST_FACTOR * self.known.took_s))
-        self.machine.tell(Changing.settled, self.known.now + rest_s)
+        self.machine.tell(Rescaling.settled, self.known.now + rest_s)
 
     @property
     def _sample_s(self) -> float:
@@ -173,9 +173,9 @@ class AutoMachine:
         match self.phase:
             case Off():
                 return self.choice
-            case Asked(target=target):
+            case RescaleAsked(target=target):
                 return Choice("blocked", None, f"a change to {workers(target)} was asked for.")
-            case Changing():
+            case Rescaling():
                 return Choice("blocked", None, "a change of the layout is under way.")
             case Cooling(until=until):
                 left = time(until - self.known.now)
@@ -219,5 +219,5 @@ class AutoMachine:
         assert (self.limits is None) == isinstance(self.phase, Off), self.machine.with_story("bounds in another phase")
         assert self.limits is None or 1 <= self.limits.least <= self.limits.most
         assert len(self.refusals) <= REFUSALS_MAX and 1 <= self.patience <= PATIENCE_MAX
-        if isinstance(self.phase, Asked):
+        if isinstance(self.phase, RescaleAsked):
             assert self.phase.origin != self.phase.target, self.machine.with_story("nothing changes")

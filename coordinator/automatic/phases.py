@@ -41,14 +41,14 @@ class Watching(_On):
     """The next sample may lead to a change."""
 
     def asked(self, origin: int, target: int) -> Phase:
-        return Asked(origin, target)
+        return RescaleAsked(origin, target)
 
     def changing(self) -> Phase:
-        return Changing(None)
+        return Rescaling(None)
 
 
 @dataclass(frozen=True)
-class Asked(_On):
+class RescaleAsked(_On):
     """A change was asked for, and is not seen yet."""
 
     origin: int
@@ -58,14 +58,14 @@ class Asked(_On):
         return Watching()
 
     def changing(self) -> Phase:
-        return Changing(self.target)
+        return Rescaling(self.target)
 
     def settled(self, until: float) -> Phase:
         return Cooling(until)
 
 
 @dataclass(frozen=True)
-class Changing(_On):
+class Rescaling(_On):
     """A change is under way. `target`: of one that the machine has asked for; None if somebody else has."""
 
     target: int | None
@@ -84,8 +84,8 @@ class Cooling(_On):
         return Watching()
 
     def changing(self) -> Phase:
-        return Changing(None)
+        return Rescaling(None)
 
 
-On = Watching | Asked | Changing | Cooling
+On = Watching | RescaleAsked | Rescaling | Cooling
 Phase = Off | On

@@ -34,7 +34,7 @@ MB in about a second."""
 
 
 def snapshot_due(state: StepLogState, steps_min: int) -> bool:
-    """Whether enough steps were committed since the last snapshot. Asked at each checkpoint."""
+    """Whether enough steps were committed since the last snapshot. It is asked at each checkpoint."""
     return state.steps - (state.snapshots[-1][1] if state.snapshots else 0) >= steps_min
 
 

@@ -128,7 +128,7 @@ def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[
 def named_project(project: Project) -> Named:
     """The circuit of a project with its sources and the topics of its outputs, and with the revisions of the release that has made its state."""
     leaves = leaves_of(project)
-    sources = {leaf.handle: identity.SourceLeaf(_leaf_text(leaf), _declaration(leaf)) for leaf in leaves.sources}
+    sources = {leaf.handle: identity.SourceIdentity(_leaf_text(leaf), _declaration(leaf)) for leaf in leaves.sources}
     return Named(project.circuit, sources, {leaf.handle: leaf.topic for leaf in leaves.outputs}, project.made_with)
 
 

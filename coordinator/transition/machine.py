@@ -74,7 +74,7 @@ TransitionAction = LogTransition | Look | Measure | LogSwitch | LogTurn | Clear 
 
 
 @dataclass(frozen=True)
-class Asked:
+class TransitionRequests:
     """What users have asked for of the transition that is prepared or under way. `is_paused`: it is not filled, and no switch is made.
     `is_switch`: a switch that only people hold may be made."""
 
@@ -83,7 +83,7 @@ class Asked:
     turn: Literal["abort", "resume"] | None = None
 
 
-NOTHING_ASKED = Asked()
+NO_REQUESTS = TransitionRequests()
 
 
 class Transition(Machine[Known]):
@@ -95,7 +95,7 @@ class Transition(Machine[Known]):
 
     def __init__(
         self,
-        asked: Asked = NOTHING_ASKED,
+        asked: TransitionRequests = NO_REQUESTS,
         request: Literal["preparing", "wanted"] | None = None,
         unrunnable_revision: int | None = None,
     ) -> None:
@@ -216,7 +216,7 @@ class Transition(Machine[Known]):
 
     def began(self) -> None:
         """An abort that was asked for while it was prepared comes next: what is recorded of it, such as loads, is taken back as usual."""
-        self.request, self.asked = None, Asked(turn=self.asked.turn)
+        self.request, self.asked = None, TransitionRequests(turn=self.asked.turn)
         self.look_again()
 
     def look_again(self) -> None:

@@ -26,7 +26,7 @@ FACTS_FORMAT: Literal[1] = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holds:
+class HeldDifference:
     """A difference, as people see it. `number`: of the node that holds it. `appends`: the append outputs that get it, which can take no row
     back."""
 
@@ -43,7 +43,7 @@ class TransitionFacts:
     handles there, whose content is taken back in the step of the switch."""
 
     levels: int
-    differences: tuple[Holds, ...]
+    differences: tuple[HeldDifference, ...]
     young: tuple[int, ...]
     gone: tuple[int, ...]
     counted: tuple[int, ...]
@@ -156,22 +156,22 @@ def _fed_levels(filling: FillingPrograms) -> tuple[int, ...]:
     return tuple(sorted({program.numbers[node.inputs[0]] for node in feeds} & before))
 
 
-def _holds(compared: Compared, document: PlanDocument) -> Holds:
+def _holds(compared: Compared, document: PlanDocument) -> HeldDifference:
     nodes = document.circuit.nodes
     view = nodes[compared.view]
     assert isinstance(view, View)
     outputs = [node for i in sorted(compared.readers) if isinstance(node := nodes[i], Output)]
-    return Holds(
+    return HeldDifference(
         view=view.name,
         number=compared.number,
         appends=tuple(node.handle for node in outputs if node.mode == "append"),
     )
 
 
-def _holds_old(taken: TakenBack, document: PlanDocument) -> Holds:
+def _holds_old(taken: TakenBack, document: PlanDocument) -> HeldDifference:
     view = document.circuit.nodes[taken.view]
     assert isinstance(view, View)
-    return Holds(view=view.name, number=taken.number, appends=())
+    return HeldDifference(view=view.name, number=taken.number, appends=())
 
 
 def _handle(taken: TakenBack, document: PlanDocument) -> str:

@@ -53,7 +53,7 @@ _LEFT_OUT: Mapping[type[NodeBase], Mapping[str, str]] = {
 
 
 @dataclass(frozen=True)
-class SourceLeaf:
+class SourceIdentity:
     """A source, as those that read it know it. `text`: all that decides which rows it has and how their values are
     read, without the columns that may be NULL. `columns`: the name of each with its declared type, in order."""
 
@@ -67,7 +67,7 @@ class Named:
     that has made its state (release.py)."""
 
     circuit: Circuit
-    sources: Mapping[str, SourceLeaf]
+    sources: Mapping[str, SourceIdentity]
     topics: Mapping[str, str]
     revisions: Revisions
 

@@ -31,8 +31,7 @@ from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.node import Column
 from engine.operators import words
 from engine.operators.aggregate_errors import USE_A_WIDER_TYPE, ResultOverflow, negative_count, text_of_group
-from engine.operators.aggregate_functions import FUNCTIONS, Values
-from engine.operators.aggregate_functions import Extreme as ExtremeFunction
+from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Values
 from engine.operators.aggregate_plan import DISTINCT_SLOT, AggregatePlan, Ordered, aggregate_plan_of
 from engine.operators.aggregate_results import Result, results_of
 from engine.operators.aggregate_stored_values import Net, ValueTraces, find_appearing, no_change, read_ordered
@@ -275,7 +274,7 @@ def _content(
 
 
 def _keeps(node: Aggregate, append_only: bool) -> str:
-    extremes = [call for call in node.calls if isinstance(FUNCTIONS[call.function], ExtremeFunction)]
+    extremes = [call for call in node.calls if isinstance(FUNCTIONS[call.function], Extreme)]
     values = [call for call in node.calls if isinstance(FUNCTIONS[call.function], Values)]
     distinct = [call for call in node.calls if call.distinct and call not in extremes and call not in values]
     kept = []
@@ -290,7 +289,7 @@ def _keeps(node: Aggregate, append_only: bool) -> str:
 
 def _relies_on_growth(node: Aggregate) -> bool:
     """A minimum that is an accumulator cannot go back."""
-    return any(isinstance(FUNCTIONS[call.function], ExtremeFunction) for call in node.calls)
+    return any(isinstance(FUNCTIONS[call.function], Extreme) for call in node.calls)
 
 
 AGGREGATE = Operator(

@@ -23,8 +23,7 @@ from engine.accumulators.integers import width_of
 from engine.accumulators.order import has_codes
 from engine.model.aggregates import AggregateCall
 from engine.model.node import Column
-from engine.operators.aggregate_functions import FUNCTIONS, Moment, Total, Values
-from engine.operators.aggregate_functions import Extreme as ExtremeFunction
+from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Moment, Total, Values
 from engine.state.trace import Combine
 
 TOTALS_SLOT, DIGITS_SLOT, EXTREMES_SLOT, DISTINCT_SLOT = 0, 1, 2, 4
@@ -72,7 +71,7 @@ class Ordered:
 
 
 @dataclass(frozen=True)
-class Extreme:
+class ExtremeOfArgument:
     """A minimum or maximum. `raw`: as in `Ordered`."""
 
     argument: Column
@@ -96,7 +95,7 @@ class AggregatePlan:
     group: tuple[Column, ...]
     calls: tuple[AggregateCall, ...]
     argument_sums: tuple[ArgumentSums, ...]
-    extremes: tuple[Extreme, ...]
+    extremes: tuple[ExtremeOfArgument, ...]
     sums: int
     digit_sums: int
     append_only: bool
@@ -117,7 +116,7 @@ class AggregatePlan:
     def extreme(self, call: AggregateCall) -> int:
         type_ = next(shared.type for shared in self.argument_sums if shared.argument == call.argument)
         function = FUNCTIONS[call.function]
-        assert isinstance(function, ExtremeFunction), call
+        assert isinstance(function, Extreme), call
         return self.extremes.index(_extreme(call, type_, highest=function.highest))
 
     def combines(self) -> tuple[Combine, ...]:
@@ -130,7 +129,7 @@ class AggregatePlan:
         extremes = (pa.int64() if extreme.coded else pa.binary() for extreme in self.kept_extremes())
         return (pa.int64(),) * self.sums + tuple(extremes)
 
-    def kept_extremes(self) -> tuple[Extreme, ...]:
+    def kept_extremes(self) -> tuple[ExtremeOfArgument, ...]:
         return self.extremes if self.append_only else ()
 
 
@@ -140,7 +139,7 @@ def aggregate_plan_of(
     """`types`: the types of the columns that the calls' arguments name. Raises TypeError for an argument type that a function does not support;
     lowering refuses those before."""
     wanted: dict[tuple[Column, bool], list[AggregateCall]] = {}
-    extremes: dict[Extreme, None] = {}
+    extremes: dict[ExtremeOfArgument, None] = {}
     values: dict[Ordered, None] = {}
     for call in calls:
         if call.argument is None:
@@ -151,7 +150,7 @@ def aggregate_plan_of(
         function = FUNCTIONS[call.function]
         distinct = call.distinct and isinstance(function, Total | Moment)
         wanted.setdefault((call.argument, distinct), []).append(call)
-        if isinstance(function, ExtremeFunction):
+        if isinstance(function, Extreme):
             extremes[_extreme(call, type_, highest=function.highest)] = None
         elif isinstance(function, Values):
             values[Ordered(call.argument, type_, raw=True)] = None
@@ -188,9 +187,9 @@ def aggregate_plan_of(
     )
 
 
-def _extreme(call: AggregateCall, type_: pa.DataType, *, highest: bool) -> Extreme:
+def _extreme(call: AggregateCall, type_: pa.DataType, *, highest: bool) -> ExtremeOfArgument:
     assert call.argument is not None
-    return Extreme(call.argument, highest, type_, call.signed_zeros or pa.types.is_nested(type_))
+    return ExtremeOfArgument(call.argument, highest, type_, call.signed_zeros or pa.types.is_nested(type_))
 
 
 def _adds_values(call: AggregateCall) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from base.arrays import Int64s, fill
 from engine.operators.aggregate_errors import negative_count
-from engine.operators.aggregate_plan import EXTREMES_SLOT, AggregatePlan, Extreme, Ordered
+from engine.operators.aggregate_plan import EXTREMES_SLOT, AggregatePlan, ExtremeOfArgument, Ordered
 from engine.operators.aggregate_totals import Keys, Totals
 from engine.operators.aggregate_values import GroupValues, encode, sorted_values
 from engine.operators.base import StepContext
@@ -87,8 +87,8 @@ def read_ordered(
 ) -> None:
     """Sets the extremes and the values before and after the change, from the traces of values in order. The change is appended to the traces."""
     traces = ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True)
-    before: dict[Extreme, pa.Array] = {}
-    after: dict[Extreme, pa.Array] = {}
+    before: dict[ExtremeOfArgument, pa.Array] = {}
+    after: dict[ExtremeOfArgument, pa.Array] = {}
     for argument in plan.ordered_arguments():
         _, encoded, weights, groups = net(argument)
         trace = traces.trace(encoded.type)
@@ -139,5 +139,5 @@ def _all_values(
     return before, after
 
 
-def _without_nulls(extreme: Extreme, encoded: pa.Array) -> pa.Array:
+def _without_nulls(extreme: ExtremeOfArgument, encoded: pa.Array) -> pa.Array:
     return fill(encoded, 0) if extreme.coded else encoded

@@ -16,7 +16,14 @@ import pyarrow.compute as pc
 from base.arrays import Float64s, Int64s, fill
 from engine.accumulators import co_moments, doubles, integers, order
 from engine.accumulators.doubles import Digits
-from engine.operators.aggregate_plan import DIGITS_SLOT, TOTALS_SLOT, AggregatePlan, ArgumentSums, Extreme, Ordered
+from engine.operators.aggregate_plan import (
+    DIGITS_SLOT,
+    TOTALS_SLOT,
+    AggregatePlan,
+    ArgumentSums,
+    ExtremeOfArgument,
+    Ordered,
+)
 from engine.operators.aggregate_values import GroupValues, encode
 from engine.operators.base import StepContext
 from engine.rows import zset
@@ -105,7 +112,7 @@ def _products(
     return parts
 
 
-def add_extreme(number: int, extreme: Extreme, values: pa.Array, groups: Int64s, to: Totals) -> None:
+def add_extreme(number: int, extreme: ExtremeOfArgument, values: pa.Array, groups: Int64s, to: Totals) -> None:
     """Updates an extreme by canonical values without nulls, all of positive weight."""
     if extreme.coded:
         best = to.extremes[number].to_numpy().copy()
@@ -198,13 +205,13 @@ def _table(trace: Trace, columns: list[pa.Array]) -> pa.Table:
     return pa.Table.from_arrays(columns, trace.layout.schema.names[:-1])
 
 
-def _no_extremes(extreme: Extreme, count: int) -> pa.Array:
+def _no_extremes(extreme: ExtremeOfArgument, count: int) -> pa.Array:
     if extreme.coded:
         return pa.array(np.full(count, order.BELOW_ALL if extreme.highest else order.ABOVE_ALL))
     return pa.nulls(count, pa.binary())
 
 
-def _update_binary(number: int, extreme: Extreme, encoded: pa.Array, groups: Int64s, to: Totals) -> None:
+def _update_binary(number: int, extreme: ExtremeOfArgument, encoded: pa.Array, groups: Int64s, to: Totals) -> None:
     how = "max" if extreme.highest else "min"
     both = pa.table(
         {

@@ -23,7 +23,7 @@ from engine.model.aggregates import AggregateCall, AggregateFunction
 from engine.model.node import Column
 from engine.model.ordered import Frame, Window, WindowCall
 from engine.operators.aggregate_errors import ResultOverflow
-from engine.operators.aggregate_plan import AggregatePlan, ArgumentSums, Extreme, aggregate_plan_of
+from engine.operators.aggregate_plan import AggregatePlan, ArgumentSums, ExtremeOfArgument, aggregate_plan_of
 from engine.operators.aggregate_results import results_of
 from engine.operators.aggregate_totals import Totals, zero_totals
 from engine.operators.window_order import Bounds, RangeExceeded, Rows
@@ -250,7 +250,7 @@ def _digit_sums(argument: _Argument) -> Digits:
     return doubles.normalise(doubles.merge(*parts))
 
 
-def _extremes(argument: _Argument, extreme: Extreme) -> pa.Array:
+def _extremes(argument: _Argument, extreme: ExtremeOfArgument) -> pa.Array:
     """The extreme of every frame in the form of `Totals.extremes`."""
     low, high = argument.low, argument.high
     values = argument.raw if extreme.raw else argument.values

@@ -19,7 +19,7 @@ import typer
 
 from base.secrets import hidden
 from base.sizes import size_text
-from stepwell.commands.bundle_parts import MACHINE_PARTS, PROJECT_PARTS, Asked, Part
+from stepwell.commands.bundle_parts import MACHINE_PARTS, PROJECT_PARTS, BundleFacts, Part
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.errors import StepwellError
 from stepwell.planning.kept_plan import BUNDLE_PREFIX
@@ -64,7 +64,7 @@ def bundle(
 
 def gather(project: Project | None, parts: Mapping[str, Part], missing: dict[str, str]) -> dict[str, str]:
     """The content of each file, without secrets. What cannot be had is added to `missing`, with its reason."""
-    files, asked = dict[str, str](), Asked(project)
+    files, asked = dict[str, str](), BundleFacts(project)
     for name, part in parts.items():
         try:
             content = part(asked)

@@ -61,7 +61,7 @@ class NothingThere(Exception):
     """There is no such file, or nothing in it."""
 
 
-class Asked:
+class BundleFacts:
     """What several parts need. `project`: None if there is none that can be read. The broker is asked once, whether it answers or not."""
 
     def __init__(self, project: Project | None) -> None:
@@ -120,10 +120,10 @@ def _answer_or_raise(answer: T | KafkaFault) -> T:
     return answer
 
 
-Part = Callable[[Asked], Any]
+Part = Callable[[BundleFacts], Any]
 
 
-def _versions(asked: Asked) -> dict[str, Any]:
+def _versions(asked: BundleFacts) -> dict[str, Any]:
     from stepwell.doctor.machine import machine_checks
     from stepwell.spark.session import cores
 
@@ -153,7 +153,7 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def _settings(asked: Asked) -> dict[str, Any]:
+def _settings(asked: BundleFacts) -> dict[str, Any]:
     project = asked.project
     return {
         "name": project.name,
@@ -166,11 +166,11 @@ def _settings(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _status(asked: Asked) -> dict[str, Any]:
+def _status(asked: BundleFacts) -> dict[str, Any]:
     return ControlClient(asked.folder).status()
 
 
-def _last_run(asked: Asked) -> dict[str, Any]:
+def _last_run(asked: BundleFacts) -> dict[str, Any]:
     found = read_last_run(asked.folder)
     if found is None:
         raise NothingThere("no run of this project has ended on this host")
@@ -178,7 +178,7 @@ def _last_run(asked: Asked) -> dict[str, Any]:
 
 
 def _log_of(name: str) -> Part:
-    def end(asked: Asked) -> str:
+    def end(asked: BundleFacts) -> str:
         """Returns the end of the log in the file and in the one before it."""
         paths = [path for path in (asked.folder / f"{name}.1", asked.folder / name) if path.is_file()]
         content = b"".join(_end_of(path) for path in paths)[-LOG_BYTES_MAX:]
@@ -195,7 +195,7 @@ def _end_of(path: Path) -> bytes:
         return file.read()
 
 
-def _step_log(asked: Asked) -> str:
+def _step_log(asked: BundleFacts) -> str:
     """The last records, one a line. The row of which an error is an example is left out."""
     lines = deque[str](maxlen=RECORDS_MAX)
     for offset, record in asked.reader.read_last(RECORDS_MAX):
@@ -209,7 +209,7 @@ def _without_rows(value: Any) -> Any:
     return [_without_rows(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _layout(asked: Asked) -> dict[str, Any]:
+def _layout(asked: BundleFacts) -> dict[str, Any]:
     """The owners of the slots, as the step log has them."""
     from stepwell.inspection.layouts import of_log
 
@@ -220,7 +220,7 @@ def _layout(asked: Asked) -> dict[str, Any]:
     return of_log(log.layout, log, last.get("worker_bytes", {}))
 
 
-def _sizes(asked: Asked) -> dict[str, Any]:
+def _sizes(asked: BundleFacts) -> dict[str, Any]:
     """Returns the sizes of the files of the state folder, and what is free on its disk."""
     folder = asked.folder
     paths = sorted(islice((path for path in folder.rglob("*") if path.is_file()), FILES_MAX))
@@ -241,7 +241,7 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _offsets(asked: Asked) -> dict[str, Any]:
+def _offsets(asked: BundleFacts) -> dict[str, Any]:
     """The ends of the topics that the pipeline knows, and where it is in its inputs."""
     topics, log = asked.topics(), asked.log()
     known = sorted(log.topics.keys() & topics.names())
@@ -251,7 +251,7 @@ def _offsets(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _plan(asked: Asked) -> str:
+def _plan(asked: BundleFacts) -> str:
     """The circuit of the state on this host, a node a line."""
     from coordinator.starting.circuit_file import CIRCUIT_FILE, read_owner
 
@@ -265,7 +265,7 @@ def _plan(asked: Asked) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _state(asked: Asked) -> list[dict[str, Any]]:
+def _state(asked: BundleFacts) -> list[dict[str, Any]]:
     from stepwell.doctor.state import state_checks
 
     return [asdict(check) for check in state_checks(asked.project)]

@@ -16,8 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, note, project_of, report_faults, show
-from stepwell.inspection.asked import Asked, Found
 from stepwell.inspection.query_errors import NoState, QueryError
+from stepwell.inspection.query_request import Found, QueryRequest
 from stepwell.planning.query_key import query_key
 from stepwell.service.client import ControlClient, NotRunning, RevisionRefused
 
@@ -53,7 +53,7 @@ def query(
             _refuse_next_now(client)
         elif project.on_cluster:
             client.endpoint()  # without a service there is no answer, and Spark need not start
-        asked = Asked(sql, limit, of_next=of_next, as_json=as_json)
+        asked = QueryRequest(sql, limit, of_next=of_next, as_json=as_json)
         key = query_key(project)
         found = _of_service(client, asked, key)
         if found is None:
@@ -69,7 +69,7 @@ def query(
             )
 
 
-def _of_service(client: ControlClient, asked: Asked, key: str | None) -> Found | None:
+def _of_service(client: ControlClient, asked: QueryRequest, key: str | None) -> Found | None:
     """The answer of the running service; None if it gives none. Raises QueryError and NoState."""
     if asked.limit > ROWS_OF_SERVICE_MAX:
         return None

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from stepwell.commands.query_answers import Answers
-from stepwell.inspection.asked import Asked
 from stepwell.inspection.query_errors import AnswerBrokeOff, NoState, QueryError, ReadsElsewhere
+from stepwell.inspection.query_request import QueryRequest
 from stepwell.inspection.query_rows import collect_rows
 from stepwell.planning.files_now import forget_modules, project_now
 from stepwell.planning.query_key import query_key
@@ -40,11 +40,11 @@ class Answering:
         """To one line of queries. `session`: waits for the process's."""
         body = json.loads(line)
         key = body.pop("key")
-        answer = self._answer(session, Asked(**body), key)
+        answer = self._answer(session, QueryRequest(**body), key)
         reply = json.dumps(answer, default=str, ensure_ascii=False).encode()
         return reply if len(reply) <= ANSWER_BYTES_MAX else json.dumps({"not_here": "the answer is too large"}).encode()
 
-    def _answer(self, session: Callable[[], SparkSession], asked: Asked, key: str | None) -> dict[str, Any]:
+    def _answer(self, session: Callable[[], SparkSession], asked: QueryRequest, key: str | None) -> dict[str, Any]:
         try:
             project = project_now(self._started, may_lack=True)  # no secret is in the environment
             if key is None or query_key(project) != key:

@@ -16,7 +16,7 @@ from base.fault import Fault
 from coordinator.starting.errors import CircuitChanged
 from engine.model.circuit import Circuit
 from stepwell.inspection import query as queries
-from stepwell.inspection.asked import Asked, Found
+from stepwell.inspection.query_request import Found, QueryRequest
 from stepwell.inspection.query_rows import collect_rows
 from stepwell.lowering.driver import lower
 from stepwell.planning.kept_definitions import KeptDefinitions
@@ -54,7 +54,9 @@ class Answers:
         self._definitions = KeptDefinitions.of(project) if self._kept is None else None
         self._whole: tuple[ResolvedProject, Circuit] | None = None
 
-    def answer(self, session: SparkSession, client: ControlClient, asked: Asked, *, only_views: bool = False) -> Found:
+    def answer(
+        self, session: SparkSession, client: ControlClient, asked: QueryRequest, *, only_views: bool = False
+    ) -> Found:
         """`session`: the process's. `only_views`: see queries.query. Raises QueryError, NoState, CircuitChanged and other faults."""
         if self._whole is None and self._kept is not None:
             try:
@@ -76,7 +78,7 @@ class Answers:
 
 
 def answer_of(
-    resolved: ResolvedProject, circuit: Circuit, client: ControlClient, asked: Asked, *, only_views: bool = False
+    resolved: ResolvedProject, circuit: Circuit, client: ControlClient, asked: QueryRequest, *, only_views: bool = False
 ) -> Found:
     """The answer of a project that is resolved. `circuit`: the one that it gives. `only_views`: see queries.query. Raises like `ask_here`."""
     if asked.of_next:

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from base.spark_master import MASTER_KEY
 from stepwell.commands.spark import start_spark
-from stepwell.inspection.asked import Asked, Found
+from stepwell.inspection.query_request import Found, QueryRequest
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient
 
 
-def ask_here(project: Project, key: str | None, client: ControlClient, asked: Asked) -> Found:
+def ask_here(project: Project, key: str | None, client: ControlClient, asked: QueryRequest) -> Found:
     """The answer. `key`: the query_key of the project. Raises QueryError, NoState, CircuitChanged and other faults. Spark ends with this
     process, for which nobody waits."""
     with start_spark(in_local_mode(project), ends_with_process=True) as spark:

@@ -20,7 +20,7 @@ from contextlib import suppress
 import psutil
 
 from engine.resident.preload import PLACE_VARIABLE
-from stepwell.inspection.asked import NOT_HERE
+from stepwell.inspection.query_request import NOT_HERE
 from stepwell.project.loading import Project
 from stepwell.service.endpoint import QUERY_SECONDS_MAX
 from stepwell.service.queries import NotAnswered, QueryBody

@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.specification import OutputTopic
 from coordinator.transition.holding import Holding, TopicFindings
-from coordinator.transition.plan import Holds, TransitionFacts
+from coordinator.transition.plan import HeldDifference, TransitionFacts
 from engine.analysis.numbering import numbers_of
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Mode, Output, View
@@ -28,7 +28,7 @@ SUM = (AggregateCall("sum", 1, False, pa.int64()),)
 AGGREGATE = 1
 FACTS = TransitionFacts(
     levels=2,
-    differences=(Holds(view="a", number=20, appends=("a",)), Holds(view="b", number=21, appends=())),
+    differences=(HeldDifference(view="a", number=20, appends=("a",)), HeldDifference(view="b", number=21, appends=())),
     young=(30,),
     gone=(),
     counted=(),

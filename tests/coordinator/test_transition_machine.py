@@ -14,8 +14,7 @@ from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
 from coordinator.transition.known import Cleared, Looking, Measured
 from coordinator.transition.machine import (
-    NOTHING_ASKED,
-    Asked,
+    NO_REQUESTS,
     Clear,
     LogSettled,
     LogSwitch,
@@ -24,6 +23,7 @@ from coordinator.transition.machine import (
     Look,
     Measure,
     Transition,
+    TransitionRequests,
 )
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.records import Record
@@ -188,7 +188,7 @@ def test_a_drain_is_some_steps_of_one_program_in_which_nothing_is_due() -> None:
         assert core.next(log) == Divide(number)
         log.append(fills(number, drained))
         run_step(core, log, number)
-        core.transition.asked = Asked(turn="abort")
+        core.transition.asked = TransitionRequests(turn="abort")
         assert core.request_checkpoint()
         checkpoint(core, log)
     assert core.next(log) == Adopt(4)
@@ -247,7 +247,7 @@ def test_a_hold_is_measured_again_when_the_switch_is_asked_for() -> None:
     assert machine.next(log, at) == Measure()
     machine.measured((), reads_again=False)
     assert machine.next(log, at) is None and not machine.is_due(log, at)
-    machine.asked = Asked(is_switch=True)
+    machine.asked = TransitionRequests(is_switch=True)
     machine.look_again()
     look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
@@ -261,12 +261,12 @@ def test_a_hold_is_measured_again_when_the_switch_is_asked_for() -> None:
 
 def test_nothing_is_due_in_a_replay_or_while_a_step_is_divided() -> None:
     log = log_of(begins(), fills(0, WHOLE))
-    machine = Transition(Asked(turn="abort"))
+    machine = Transition(TransitionRequests(turn="abort"))
     assert machine.next(log, Boundary(0, is_replaying=True, is_checkpointing=False)) is None
-    machine.asked = NOTHING_ASKED
+    machine.asked = NO_REQUESTS
     assert machine.next(log, Boundary(0, is_replaying=False, is_checkpointing=False)) is None
     log.write()
-    machine.asked = Asked(is_paused=True)
+    machine.asked = TransitionRequests(is_paused=True)
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
     look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
@@ -279,7 +279,7 @@ def test_after_an_abort_the_former_program_is_adopted_before_anything_is_cleared
     log = log_of(begins(), fills(0, 5))
     core = core_of(log, FILLING)
     run_step(core, log, 0)
-    core.transition.asked = Asked(turn="abort")
+    core.transition.asked = TransitionRequests(turn="abort")
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
     core.transition.turned()
@@ -296,14 +296,14 @@ def test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun
     """One that was asked for of the transition before it does not concern it."""
     log = log_of()
     core = core_of(log, PRESENT)
-    core.transition.asked = Asked(turn="abort")
+    core.transition.asked = TransitionRequests(turn="abort")
     core.transition.preparing()
     core.transition.prepared()
     assert core.next(log) == LogTransition()
     core.transition.began()
     assert core.transition.asked.turn is None
     core.transition.preparing()
-    core.transition.asked = Asked(turn="abort")
+    core.transition.asked = TransitionRequests(turn="abort")
     core.transition.prepared()
     assert core.next(log) == LogTransition()
     log.append(begins())
@@ -323,7 +323,7 @@ def test_an_abort_needs_no_step_so_it_goes_on_while_the_run_is_paused(is_divided
     assert core.next(log) == Wait(), "what is filled is not measured"
     if is_divided:
         log.append(fills(1, WHOLE))
-    core.transition.asked = Asked(turn="abort")
+    core.transition.asked = TransitionRequests(turn="abort")
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
     core.transition.turned()
@@ -344,7 +344,7 @@ def test_a_stop_loses_no_abort_and_begins_nothing() -> None:
     log = log_of(begins(), fills(0, 5))
     core = core_of(log, FILLING)
     run_step(core, log, 0)
-    core.transition.asked = Asked(turn="abort")
+    core.transition.asked = TransitionRequests(turn="abort")
     core.request_stop()
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
@@ -364,7 +364,7 @@ def test_a_transition_that_is_resumed_is_filled_over_cleared_tables() -> None:
     log.append(turns("detached", 0))
     machine, at = Transition(), Boundary(1, is_replaying=False, is_checkpointing=False)
     assert machine.next(log, at) is None
-    machine.asked = Asked(turn="resume")
+    machine.asked = TransitionRequests(turn="resume")
     assert machine.next(log, at) == Clear()
     machine.cleared(is_done=True, is_last=False)
     assert machine.next(log, at) == LogTurn("resume") and not machine.needs_checkpoint
@@ -373,11 +373,11 @@ def test_a_transition_that_is_resumed_is_filled_over_cleared_tables() -> None:
 def test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known() -> None:
     log = log_of(begins(), fills(0, WHOLE))
     log.write()
-    machine, at = Transition(Asked(is_switch=True), unrunnable_revision=1), Boundary(1, False, False)
+    machine, at = Transition(TransitionRequests(is_switch=True), unrunnable_revision=1), Boundary(1, False, False)
     look_at(machine, log, at)
     machine.measured((), reads_again=True)
     again = machine.after_recovery()
-    assert (again.asked, again.unrunnable_revision, again.checkpoint) == (Asked(is_switch=True), 1, None)
+    assert (again.asked, again.unrunnable_revision, again.checkpoint) == (TransitionRequests(is_switch=True), 1, None)
     assert again.next(log, at) == Look()
     machine = Transition(request="wanted")
     assert machine.after_recovery().next(log_of(), Boundary(0, False, False)) == LogTransition()
@@ -386,7 +386,7 @@ def test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known()
 IN_FILLING = (begins(), fills(0, 5))
 MISTAKES: list[tuple[str, tuple[Record, ...], dict[str, Any]]] = [
     ("another transition is wanted in the phase filling", IN_FILLING, {"request": "wanted"}),
-    ("a resumption in the phase filling", IN_FILLING, {"asked": Asked(turn="resume")}),
+    ("a resumption in the phase filling", IN_FILLING, {"asked": TransitionRequests(turn="resume")}),
     ("a checkpoint in the phase of no transition", (), {"checkpoint": "needed"}),
     (r"Looking\(\) in the phase of no transition", (), {"phase": Looking()}),
     (r"Measured\(holds=\(\)\) in the phase clearing", (*IN_FILLING, turns("abort")), {"phase": Measured(())}),

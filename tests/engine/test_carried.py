@@ -11,7 +11,7 @@ import pytest
 from engine.analysis.fill_circuits import fill_circuits
 from engine.analysis.filling import FillingPrograms
 from engine.analysis.history import histories
-from engine.analysis.identity import Named, SourceLeaf
+from engine.analysis.identity import Named, SourceIdentity
 from engine.analysis.numbering import numbers_after
 from engine.analysis.project_match import match_projects
 from engine.errors import DataError
@@ -40,7 +40,7 @@ def before() -> Named:
         Distinct((1,), HAD),
         View((2,), HAD, "once", ("id", "name"), kept=True),
     )
-    return Named(Circuit(nodes), {"people": SourceLeaf("topic", OLD)}, {}, {})
+    return Named(Circuit(nodes), {"people": SourceIdentity("topic", OLD)}, {}, {})
 
 
 def now() -> Named:
@@ -56,7 +56,7 @@ def now() -> Named:
         Distinct((1,), HAS),
         View((6,), HAS, "stored", ("more", "id", "name"), kept=True),
     )
-    return Named(Circuit(nodes), {"people": SourceLeaf("topic", NEW)}, {}, {})
+    return Named(Circuit(nodes), {"people": SourceIdentity("topic", NEW)}, {}, {})
 
 
 def filling() -> FillingPrograms:

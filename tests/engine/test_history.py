@@ -19,7 +19,7 @@ from engine.analysis.history import (
     leaves_of,
     twins_of,
 )
-from engine.analysis.identity import Named, SourceLeaf
+from engine.analysis.identity import Named, SourceIdentity
 from engine.analysis.project_match import ProjectMatch, match_projects
 from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.clock import ClockValue
@@ -51,7 +51,7 @@ EXPECTED: dict[str, type[Take]] = {
 
 def named(circuit: Circuit) -> Named:
     leaves = {
-        node.handle: SourceLeaf(f"topic {node.handle}", tuple(f"c{i} {kind}" for i, kind in enumerate(node.types)))
+        node.handle: SourceIdentity(f"topic {node.handle}", tuple(f"c{i} {kind}" for i, kind in enumerate(node.types)))
         for node in circuit.nodes
         if isinstance(node, Source)
     }

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from engine.analysis.identity import Named, SourceLeaf, identify, pair_nodes
+from engine.analysis.identity import Named, SourceIdentity, identify, pair_nodes
 from engine.analysis.release import revisions_of
 from engine.model.circuit import Circuit, Node, View
 from engine.model.node import Expression
@@ -16,7 +16,7 @@ from engine.model.python_call import PythonCall, PythonFunction
 from engine.model.rows import Distinct, Map, PythonMap, Source
 
 TEXTS = (pa.string(),)
-LEAF = SourceLeaf("topic a", ("name STRING",))
+LEAF = SourceIdentity("topic a", ("name STRING",))
 
 
 def upper(sql: str = "spark_upper(c0)") -> Map:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from engine.analysis.identity import Named, SourceLeaf, identify
+from engine.analysis.identity import Named, SourceIdentity, identify
 from engine.analysis.marking import marked_circuit, sources_below
 from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.from_now import handle_from_now, handle_of_files, revision_of
@@ -16,7 +16,7 @@ from tests.engine.evolving_circuits import pair_of
 
 def named(circuit: Circuit) -> Named:
     leaves = {
-        node.handle: SourceLeaf(f"topic {node.handle}", tuple(f"c{i} {kind}" for i, kind in enumerate(node.types)))
+        node.handle: SourceIdentity(f"topic {node.handle}", tuple(f"c{i} {kind}" for i, kind in enumerate(node.types)))
         for node in circuit.nodes
         if isinstance(node, Source)
     }

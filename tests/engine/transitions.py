@@ -10,7 +10,7 @@ from engine.analysis.comparing import ChosenOutputs
 from engine.analysis.fill_circuits import fill_circuits
 from engine.analysis.filling import FillingPrograms, Program
 from engine.analysis.history import histories
-from engine.analysis.identity import Named, SourceLeaf
+from engine.analysis.identity import Named, SourceIdentity
 from engine.analysis.numbering import numbers_after
 from engine.analysis.project_match import ProjectMatch, match_projects
 from engine.model.circuit import Circuit, Output
@@ -28,7 +28,7 @@ PORTIONS = 4
 def named(circuit: Circuit, topics: Mapping[str, str] | None = None) -> Named:
     """With sources whose columns are called by their places. `topics`: of outputs whose topic is not called as they are."""
     leaves = {
-        node.handle: SourceLeaf(f"topic {node.handle}", tuple(f"c{i} {kind}" for i, kind in enumerate(node.types)))
+        node.handle: SourceIdentity(f"topic {node.handle}", tuple(f"c{i} {kind}" for i, kind in enumerate(node.types)))
         for node in circuit.nodes
         if isinstance(node, Source)
     }

@@ -70,7 +70,7 @@ LED_OVER = (
         "asked-before-a-recovery",
         "A switch or an abort that was asked for is forgotten when a worker is lost.",
         "a command does what it says",
-        (Edit(MACHINE, "Transition(self.asked, self.request", "Transition(NOTHING_ASKED, self.request"),),
+        (Edit(MACHINE, "Transition(self.asked, self.request", "Transition(NO_REQUESTS, self.request"),),
         (f"{TEST_MACHINE}::test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known",),
     ),
     Breakage(

@@ -212,8 +212,8 @@ LOADED = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "self.request, self.asked = None, Asked(turn=self.asked.turn)",
-                "self.request, self.asked = None, NOTHING_ASKED",
+                "self.request, self.asked = None, TransitionRequests(turn=self.asked.turn)",
+                "self.request, self.asked = None, NO_REQUESTS",
             ),
         ),
         (f"{TEST_MACHINE}::test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun",),

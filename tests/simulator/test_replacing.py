@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.requests import Asked
+from coordinator.requests import PendingRequest
 from coordinator.rescale.requests import LayoutRequest, ReplaceRequest
 from storage.host_folder import database_folder
 from tests.sampling import sampled
@@ -24,7 +24,7 @@ class Hosts(SpreadScript):
 
     def __init__(self) -> None:
         super().__init__(replace(WEATHER, hosts=2, workers=3, slots=3, register_s=4.0))
-        self.asked: list[Asked[LayoutRequest]] = []
+        self.asked: list[PendingRequest[LayoutRequest]] = []
         self.is_full = False
 
     def free_hosts(self) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from coordinator.requests import Asked
+from coordinator.requests import PendingRequest
 from coordinator.rescale.requests import RescaleRequest
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest, RevisionRequest, TurnTransition, stopping
@@ -508,7 +508,7 @@ def test_a_transition_is_refused_while_a_run_finishes_the_steps_of_the_project_b
 def test_a_transition_is_refused_once_the_service_was_asked_to_stop() -> None:
     """What it accepted would be lost. Both are asked before the loop looks at either."""
     world = Script()
-    asked: list[Asked[RevisionRequest]] = []
+    asked: list[PendingRequest[RevisionRequest]] = []
     with world.alive():
         world.send()
         run = world.start()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from base.fault import Fault
-from coordinator.requests import Asked, Requests
+from coordinator.requests import PendingRequest, Requests
 from coordinator.revisions.requests import RevisionRequest
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
@@ -47,7 +47,7 @@ class PlayedLoop:
             for asked in self.requests.take_revision():
                 self._settle(asked)
 
-    def _settle(self, asked: Asked[RevisionRequest]) -> None:
+    def _settle(self, asked: PendingRequest[RevisionRequest]) -> None:
         self.seen.append(asked.request)
         asked.answer(self._answer(self, asked.request))
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from coordinator.requests import Asked, Requests
+from coordinator.requests import PendingRequest, Requests
 from coordinator.rescale.requests import PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import Dynamic, Fixed
@@ -86,7 +86,7 @@ class Loop:
             for asked in (*self.requests.take_layout(), *self.requests.take_automatic()):
                 self._settle(asked)
 
-    def _settle(self, asked: Asked[Any]) -> None:
+    def _settle(self, asked: PendingRequest[Any]) -> None:
         self.seen.append(asked.request)
         asked.answer(self._answer(self, asked.request))
 

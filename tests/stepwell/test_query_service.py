@@ -20,8 +20,8 @@ from stepwell.commands.query import ROWS_OF_SERVICE_MAX
 from stepwell.commands.query_answering import ANSWER_BYTES_MAX, Answering
 from stepwell.commands.query_answers import Answers
 from stepwell.commands.query_keeper import QueryKeeper
-from stepwell.inspection.asked import Asked, Found
 from stepwell.inspection.query_errors import QueryError
+from stepwell.inspection.query_request import Found, QueryRequest
 from stepwell.planning.query_key import query_key
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient
@@ -93,7 +93,7 @@ class Here:
     def __init__(self, spark: SparkSession) -> None:
         self.asked, self._spark = 0, spark
 
-    def __call__(self, project: Project, key: str | None, client: ControlClient, asked: Asked) -> Found:
+    def __call__(self, project: Project, key: str | None, client: ControlClient, asked: QueryRequest) -> Found:
         self.asked += 1
         return Answers(project, key).answer(self._spark, client, asked)
 
@@ -201,7 +201,7 @@ def test_the_definitions_are_read_for_what_is_wrong_alone(
     auction.run()
     project = auction.project.project
     key, client = query_key(project), ControlClient(project.state_folder)
-    asked = partial(Asked, limit=10, of_next=False, as_json=True)
+    asked = partial(QueryRequest, limit=10, of_next=False, as_json=True)
     first = Answers(project, key).answer(spark, client, asked("SELECT * FROM best"))
     with monkeypatch.context() as changed:
         changed.setattr(query_answers, "resolve", lambda *_: pytest.fail("resolved"))

@@ -14,7 +14,7 @@ from base.machine import InvalidTransition
 from coordinator.automatic.choice import Limits, Surroundings
 from coordinator.automatic.load import LoadSample
 from coordinator.automatic.machine import REFUSED_SECONDS, AutoMachine
-from coordinator.automatic.phases import Asked, Cooling, Off, Watching
+from coordinator.automatic.phases import Cooling, Off, RescaleAsked, Watching
 from tests.coordinator.automatic.simulated import World, linear, sampled, saturating, steady, sublinear
 from tests.examples import examples
 
@@ -311,7 +311,7 @@ def test_users_take_over_and_give_back() -> None:
 def test_a_change_that_somebody_else_was_before_says_nothing_of_its_number() -> None:
     machine = AutoMachine(100, Limits(2, 2))
     machine.take(world_sample(rows=100, busy_s=1, lag=0, workers=1), Surroundings())
-    assert isinstance(machine.phase, Asked)
+    assert isinstance(machine.phase, RescaleAsked)
     machine.withdrawn()
     assert not machine.refusals and isinstance(machine.phase, Watching)
 

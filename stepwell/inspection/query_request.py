@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Asked:
+class QueryRequest:
     """`limit`: rows at most. `of_next`: of the views of the next revision. `as_json`: with rows for programs and not for people."""
 
     sql: str
