@@ -30,6 +30,7 @@ from typing import Literal, assert_never
 from base.machine import Machine
 from base.version import VersionId
 from coordinator.boundary import Boundary
+from coordinator.revisions.requests import TurnName
 from coordinator.transition.known import Cleared, Known, Looked, Looking, Measured, NothingKnown
 from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching
 from io_kafka.step_log.state import StepLogState
@@ -199,6 +200,31 @@ class Transition(Machine[Known]):
         if isinstance(phase, Clearing):
             return not phase.is_switched
         return phase is not None and self.asked.turn == "abort"
+
+    # Requests
+
+    def ask(self, what: TurnName, log: StepLogState) -> bool:
+        """A user asks for this turn of the transition that is prepared or under way. Returns whether it is possible; if not, nothing changes."""
+        phase = log.revisions.phase
+        match what:
+            case "abort" if (phase is None and self.request is None) or isinstance(phase, Draining | Clearing):
+                return False
+            case "abort":
+                self.asked = replace(self.asked, turn="abort")
+            case "pause" if isinstance(phase, Filling):
+                self.asked = replace(self.asked, is_paused=True)
+            case "resume" if isinstance(phase, Filling | Detached):
+                turn = "resume" if isinstance(phase, Detached) else self.asked.turn
+                self.asked = replace(self.asked, is_paused=False, turn=turn)
+                self.look_again()
+            case "switch" if isinstance(phase, Filling):
+                self.asked = replace(self.asked, is_switch=True, is_paused=False)
+                self.look_again()  # the reason of a hold may have gone since, or another one have come
+            case "pause" | "resume" | "switch":
+                return False
+            case _:
+                assert_never(what)
+        return True
 
     # Reports
 

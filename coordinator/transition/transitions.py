@@ -8,7 +8,6 @@ after the switch, or an abort -> Clear, a checkpoint -> LogSettled
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import assert_never
 
 import structlog
@@ -205,44 +204,17 @@ class Transitions:
             self._preparation.end()
 
     def _turn(self, what: TurnName) -> None:
-        phase, machine = self._writer.state.revisions.phase, self.machine
-        asked = machine.asked
-        if phase is None:
-            if machine.request is None:
-                raise TransitionRefused("no transition is under way.", "Begin one with `stepwell apply`.")
-            self._only(what, what == "abort", "being prepared")
-            machine.asked = replace(asked, turn="abort")
-            return
-        match what:
-            case "pause":
-                self._only(what, isinstance(phase, Filling), phase.kind)
-                machine.asked = replace(asked, is_paused=True)
-            case "resume":
-                self._only(what, isinstance(phase, Filling | Detached), phase.kind)
-                self._look_again()
-                turn = "resume" if isinstance(phase, Detached) else asked.turn
-                machine.asked = replace(asked, is_paused=False, turn=turn)
-            case "switch":
-                self._only(what, isinstance(phase, Filling), phase.kind)
-                # What has come since may have removed the reason of a hold, or be another one.
-                machine.asked = replace(asked, is_switch=True, is_paused=False)
-                self._look_again()
-            case "abort":
-                self._only(what, not isinstance(phase, Draining | Clearing), phase.kind)
-                machine.asked = replace(asked, turn="abort")
-            case _:
-                assert_never(what)
-
-    def _look_again(self) -> None:
-        self._look = self._topic_findings = None
-        self.machine.look_again()
-
-    @staticmethod
-    def _only(what: str, is_possible: bool, kind: str) -> None:
-        if not is_possible:
+        log, machine = self._writer.state, self.machine
+        phase = log.revisions.phase
+        if phase is None and machine.request is None:
+            raise TransitionRefused("no transition is under way.", "Begin one with `stepwell apply`.")
+        if not machine.ask(what, log):
+            kind = "being prepared" if phase is None else phase.kind
             raise TransitionRefused(
                 f"the transition is {kind}, so {what} is not possible.", "See `stepwell revision show`."
             )
+        if what in ("resume", "switch"):
+            self._look = self._topic_findings = None
 
     # Actions
 

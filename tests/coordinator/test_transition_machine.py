@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pytest
 
@@ -12,6 +12,7 @@ from coordinator.boundary import Boundary
 from coordinator.core import Core
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
+from coordinator.revisions.requests import TurnName
 from coordinator.transition.known import Cleared, Looking, Measured
 from coordinator.transition.machine import (
     NO_REQUESTS,
@@ -247,8 +248,7 @@ def test_a_hold_is_measured_again_when_the_switch_is_asked_for() -> None:
     assert machine.next(log, at) == Measure()
     machine.measured((), reads_again=False)
     assert machine.next(log, at) is None and not machine.is_due(log, at)
-    machine.asked = TransitionRequests(is_switch=True)
-    machine.look_again()
+    assert machine.ask("switch", log)
     look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
     machine.measured(("too many rows",), reads_again=False)
@@ -266,7 +266,7 @@ def test_nothing_is_due_in_a_replay_or_while_a_step_is_divided() -> None:
     machine.asked = NO_REQUESTS
     assert machine.next(log, Boundary(0, is_replaying=False, is_checkpointing=False)) is None
     log.write()
-    machine.asked = TransitionRequests(is_paused=True)
+    assert machine.ask("pause", log)
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
     look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
@@ -384,6 +384,35 @@ def test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known()
 
 
 IN_FILLING = (begins(), fills(0, 5))
+PAUSED = TransitionRequests(is_paused=True)
+ABORT = TransitionRequests(is_paused=True, turn="abort")
+SWITCH, RESUME = TransitionRequests(is_switch=True), TransitionRequests(turn="resume")
+TURNS_IN: list[tuple[str, Literal["preparing"] | None, tuple[Record, ...], dict[TurnName, TransitionRequests]]] = [
+    ("no transition", None, (), {}),
+    ("one that is prepared", "preparing", (), {"abort": ABORT}),
+    ("filling", None, IN_FILLING, {"pause": PAUSED, "resume": NO_REQUESTS, "switch": SWITCH, "abort": ABORT}),
+    ("detached", None, (*IN_FILLING, turns("detached", 0)), {"resume": RESUME, "abort": ABORT}),
+    ("clearing", None, (*IN_FILLING, turns("abort")), {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("prepared", "records", "after"), [case[1:] for case in TURNS_IN], ids=[case[0] for case in TURNS_IN]
+)
+def test_a_turn_is_accepted_where_it_is_possible_and_changes_nothing_elsewhere(
+    prepared: Literal["preparing"] | None, records: tuple[Record, ...], after: dict[TurnName, TransitionRequests]
+) -> None:
+    log = log_of()
+    for record in records:
+        if isinstance(record, RevisionTurn):
+            log.write()
+        log.append(record)
+    for what in get_args(TurnName):
+        machine = Transition(PAUSED, request=prepared)
+        assert machine.ask(what, log) == (what in after), what
+        assert machine.asked == after.get(what, PAUSED), what
+
+
 MISTAKES: list[tuple[str, tuple[Record, ...], dict[str, Any]]] = [
     ("another transition is wanted in the phase filling", IN_FILLING, {"request": "wanted"}),
     ("a resumption in the phase filling", IN_FILLING, {"asked": TransitionRequests(turn="resume")}),
