@@ -47,6 +47,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, assert_never
 
 from base.common_version import common_version
+from base.machine import Machine
 from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
 from coordinator.actions import (
@@ -66,7 +67,6 @@ from coordinator.actions import (
 )
 from coordinator.boundary import Boundary
 from coordinator.checkpoints.phases import (
-    NO_CHECKPOINT,
     CheckpointPhase,
     DueCheckpoint,
     Folded,
@@ -123,7 +123,8 @@ class Core:
     """The step that the workers have; None if they have none."""
     ran: int | None = None
     """The step that the workers have finished and that is not settled; None if there is none."""
-    checkpoint: CheckpointPhase = NO_CHECKPOINT
+    making: Machine[CheckpointPhase] = field(default_factory=lambda: Machine[CheckpointPhase](NoCheckpoint()))
+    """How far the checkpoint is that is made; see `checkpoint`."""
     paused: bool = False
     """No step is divided until a user says so."""
     stopping: bool = False
@@ -140,6 +141,11 @@ class Core:
     def __post_init__(self) -> None:
         self.step = self.version.step
         self.exhausted = self.finishes
+
+    @property
+    def checkpoint(self) -> CheckpointPhase:
+        """The phase of the checkpoint that is made."""
+        return self.making.phase
 
     @property
     def drained(self) -> bool:
@@ -276,7 +282,7 @@ class Core:
     def _checkpoint_action(self, log: StepLogState) -> CheckpointAction | None:
         """Begins a checkpoint that is wanted. One that settles a rescale is wanted by itself."""
         if not self._is_checkpointing and (self.rescale.is_moved or self.transition.needs_checkpoint):
-            self.checkpoint = DueCheckpoint()
+            self.making.tell(NoCheckpoint.wanted)
         return self._begin_checkpoint(log) if self._is_freeze_due else None
 
     def _stop_action(self, log: StepLogState) -> Action:
@@ -295,8 +301,8 @@ class Core:
         """Asks for the intent until the log has it. Only then may a database be frozen."""
         if not isinstance(self.checkpoint, NamedCheckpoint):
             made = VersionId(self.version.version + 1, self.step, self.new_checkpoint_id())
-            self.checkpoint = NamedCheckpoint(made)
-        version = self.checkpoint.version
+            self.making.tell(DueCheckpoint.named, made)
+        version = self._in(NamedCheckpoint).version
         return Freeze(version) if log.intent == version else LogIntent(version)
 
     def _in(self, phase: type[P]) -> P:
@@ -310,7 +316,7 @@ class Core:
         """Asks for a checkpoint. Returns False if a checkpoint is under way, or if there is no new step to keep and it is not `forced`."""
         if self._is_checkpointing or (self.step == self.version.step and not forced):
             return False
-        self.checkpoint = DueCheckpoint()
+        self.making.tell(NoCheckpoint.wanted)
         return True
 
     def request_periodic_checkpoint(self, log: StepLogState) -> bool:
@@ -373,11 +379,11 @@ class Core:
         assert version.step == self.step, self._with_story("a step ran between intent and freeze")
         assert self.drained, self._with_story("a freeze while a step is under way")
         self.story.append("frozen")
-        self.checkpoint = Frozen(version)
+        self.making.tell(NamedCheckpoint.frozen)
         self.transition.frozen(version)
 
     def folding(self) -> None:
-        self.checkpoint = Folding(self._in(Frozen).version)
+        self.making.tell(Frozen.folding)
         self.story.append("folding")
 
     def folded(self, versions: Mapping[int, tuple[VersionId, ...]]) -> None:
@@ -385,14 +391,15 @@ class Core:
         version, latest = self._in(Folding).version, common_version(versions)
         assert latest == version, f"after checkpoint {version} the workers share {latest}"
         self.story.append("folded")
-        self.checkpoint = Folded(version)
+        self.making.tell(Folding.folded)
 
     def completed(self, log: StepLogState) -> None:
         """The completion of the checkpoint is in the log."""
         version = self._in(Folded).version
         assert log.checkpoints[-1:] == (version,), self._with_story(f"{version} is not complete in the log")
         self.story.append("completed")
-        self.version, self.checkpoint = version, NO_CHECKPOINT
+        self.version = version
+        self.making.tell(Folded.completed)
         self.transition.completed(version)
         if log.rescale is None and self.rescale.is_under_way:
             self.rescale.tell(Moved.completed, log.current_layout.placed.births)

@@ -23,9 +23,9 @@ _FRAGMENT = re.compile(r"Of |As of |As `|Likewise\b|That of |Those of |The same 
 EVENTS = {
     "coordinator": {
         "_settled", "adopted", "asked", "bounded", "buried", "cleared", "collected", "completed", "copied", "described", "failed",
-        "folded", "given", "intended", "looked", "measured", "moved", "paced", "paused", "prepared", "recorded", "recovered",
+        "folded", "given", "intended", "looked", "measured", "moved", "named", "paced", "paused", "prepared", "recorded", "recovered",
         "recruited", "refused", "requested", "rested", "settled", "staffed", "stepped", "stored", "turned", "unbounded",
-        "uploaded", "weighed",
+        "uploaded", "wanted", "weighed",
     },
     "faults": {"reached"},
     "io_kafka": {"answered", "_answered"},

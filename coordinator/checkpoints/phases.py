@@ -1,8 +1,8 @@
-"""How far a checkpoint has got, as values. At most one is under way.
+"""The phases of a checkpoint (base/machine.py). At most one checkpoint is under way.
 
-    NoCheckpoint -> DueCheckpoint -> NamedCheckpoint -> Frozen -> Folding -> Folded -> NoCheckpoint
+    NoCheckpoint -wanted-> DueCheckpoint -named-> NamedCheckpoint -frozen-> Frozen -folding-> Folding -folded-> Folded -completed-> NoCheckpoint
 
-The core goes from one to the next (coordinator/core.py). The log knows whether the intent of a named checkpoint is written.
+The core tells the events (coordinator/core.py). A stop names its checkpoint at once. The log knows whether the intent of a named one is written.
 """
 
 from __future__ import annotations
@@ -14,12 +14,21 @@ from base.version import VersionId
 
 @dataclass(frozen=True)
 class NoCheckpoint:
-    pass
+    """Nothing is wanted."""
+
+    def wanted(self) -> DueCheckpoint:
+        return DueCheckpoint()
+
+    def named(self, version: VersionId) -> NamedCheckpoint:
+        return NamedCheckpoint(version)
 
 
 @dataclass(frozen=True)
 class DueCheckpoint:
     """It is wanted at the next drained boundary, at which it gets its name."""
+
+    def named(self, version: VersionId) -> NamedCheckpoint:
+        return NamedCheckpoint(version)
 
 
 @dataclass(frozen=True)
@@ -29,12 +38,18 @@ class NamedCheckpoint:
 
     version: VersionId
 
+    def frozen(self) -> Frozen:
+        return Frozen(self.version)
+
 
 @dataclass(frozen=True)
 class Frozen:
     """Every worker has set its changes aside. Steps go on."""
 
     version: VersionId
+
+    def folding(self) -> Folding:
+        return Folding(self.version)
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,9 @@ class Folding:
 
     version: VersionId
 
+    def folded(self) -> Folded:
+        return Folded(self.version)
+
 
 @dataclass(frozen=True)
 class Folded:
@@ -50,8 +68,9 @@ class Folded:
 
     version: VersionId
 
+    def completed(self) -> NoCheckpoint:
+        return NoCheckpoint()
 
-NO_CHECKPOINT = NoCheckpoint()
 
 InDatabases = Frozen | Folding | Folded
 CheckpointPhase = NoCheckpoint | DueCheckpoint | NamedCheckpoint | InDatabases

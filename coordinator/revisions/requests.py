@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from base.fault import ExitCode, Fault
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
+from coordinator.revisions.turns import TurnName
 from coordinator.specification import PipelineSpec
 
 
@@ -32,13 +33,9 @@ class ApplyRequest:
     expect_revision: int | None = None
 
 
-TurnName = Literal["pause", "resume", "switch", "abort"]
-
-
 @dataclass(frozen=True)
 class TurnTransition:
-    """Something for the transition under way: `pause` and `resume` stop and continue the filling, `switch` ends a hold, and `abort` takes
-    everything back."""
+    """Something for the transition that is prepared or under way."""
 
     what: TurnName
 

@@ -30,7 +30,7 @@ from typing import Literal, assert_never
 from base.machine import Machine
 from base.version import VersionId
 from coordinator.boundary import Boundary
-from coordinator.revisions.requests import TurnName
+from coordinator.revisions.turns import TurnName
 from coordinator.transition.known import Cleared, Known, Looked, Looking, Measured, NothingKnown
 from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching
 from io_kafka.step_log.state import StepLogState

@@ -21,11 +21,11 @@ from coordinator.revisions.requests import (
     ApplyRequest,
     RevisionRequest,
     TransitionRefused,
-    TurnName,
     TurnTransition,
     another_revision,
     second_transition,
 )
+from coordinator.revisions.turns import TurnName
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, remove_lost_loads
 from coordinator.starting.release import stands_still

@@ -14,10 +14,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from base.common_version import NoCommonVersion, common_version
+from base.machine import Machine
 from base.slots import ALL_SLOTS, NO_SLOTS
 from base.version import EMPTY, VersionId
 from coordinator.actions import Action, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
-from coordinator.checkpoints.phases import DueCheckpoint, Folding, Frozen, NamedCheckpoint, NoCheckpoint
+from coordinator.checkpoints.phases import (
+    CheckpointPhase,
+    DueCheckpoint,
+    Folding,
+    Frozen,
+    NamedCheckpoint,
+    NoCheckpoint,
+)
 from coordinator.core import Core
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Wish
 from coordinator.rescale.machine import Rescale
@@ -390,8 +398,9 @@ def test_nothing_is_frozen_while_a_step_is_under_way() -> None:
     step_through(core, log, 3)
     log.write()
     core.settled(0, log)
-    core.checkpoint = NamedCheckpoint(VersionId(1, 1, "c1"))
-    log.intend(core.checkpoint.version)
+    made = VersionId(1, 1, "c1")
+    core.making.tell(NoCheckpoint.named, made)
+    log.intend(made)
     with pytest.raises(AssertionError, match="a freeze while a step is under way"):
         core.frozen(log)
     core.running, core.step = None, 2
@@ -475,10 +484,10 @@ MISTAKES: list[tuple[str, dict[str, object]]] = [
     ("step 2 is next, and the log has 1 steps", {"step": 2}),
     ("step 0 ran, and step 1 is next", {"ran": 0}),
     ("step 2 is running, and step 1 is next", {"running": 2}),
-    ("does not follow", {"checkpoint": NamedCheckpoint(VersionId(2, 1, "c"))}),
-    ("holds a step that has not run", {"checkpoint": Frozen(VersionId(1, 2, "c"))}),
-    ("between intent and freeze", {"checkpoint": NamedCheckpoint(VersionId(1, 0, "c"))}),
-    ("without an intent", {"checkpoint": Frozen(VersionId(1, 1, "c"))}),
+    ("does not follow", {"making": Machine[CheckpointPhase](NamedCheckpoint(VersionId(2, 1, "c")))}),
+    ("holds a step that has not run", {"making": Machine[CheckpointPhase](Frozen(VersionId(1, 2, "c")))}),
+    ("between intent and freeze", {"making": Machine[CheckpointPhase](NamedCheckpoint(VersionId(1, 0, "c")))}),
+    ("without an intent", {"making": Machine[CheckpointPhase](Frozen(VersionId(1, 1, "c")))}),
 ]
 
 
@@ -641,6 +650,7 @@ def sequences(core: Core, log: Log, left: int) -> Iterator[tuple[Core, Log, Acti
     """What the core asks for after every sequence of requests and actions. A fold ends at once."""
     for what in (*REQUESTS, "act") if left else ():
         next_core, next_log = copy.copy(core), copy.copy(log)
+        next_core.making = copy.copy(core.making)
         if what != "act":
             getattr(next_core, f"request_{what}")()
         else:

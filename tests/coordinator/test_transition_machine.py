@@ -12,7 +12,7 @@ from coordinator.boundary import Boundary
 from coordinator.core import Core
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
-from coordinator.revisions.requests import TurnName
+from coordinator.revisions.turns import TurnName
 from coordinator.transition.known import Cleared, Looking, Measured
 from coordinator.transition.machine import (
     NO_REQUESTS,
