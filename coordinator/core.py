@@ -157,7 +157,10 @@ class Core:
         return self.step < log.steps
 
     def next(self, log: StepLogState, holds: StoreHolds = NOTHING_HELD) -> Action:
-        """The next action. The parts of a checkpoint come before steps, and a stop waits for its own checkpoint."""
+        """The next action. The parts of a checkpoint come before steps, and a stop waits for its own checkpoint.
+
+        The core decides three things itself on the way, and remembers them: that a checkpoint is due and what it is called, that a run which
+        has nothing more to do stops, and that a rescale need not leave time for steps where none come."""
         self.check(log)
         self.holds = holds
         action = self._fold_action() or self._next_of_steps(log)
@@ -180,13 +183,13 @@ class Core:
             return self._stop_action(log)
         if self.paused:
             self.rescale.rested()
-            aborting = self._changing(log) if self.transition.is_aborting(log) else None
+            aborting = self._next_program(log) if self.transition.is_aborting(log) else None
             return aborting or Wait()
         if self.rescale.blocks_steps or (self.holds.steps and not self.is_replaying(log)):
             return Wait()
-        changing = self._changing(log)
-        if changing is not None:
-            return changing
+        adoption = self._next_program(log)
+        if adoption is not None:
+            return adoption
         if self.step < self._given_below(log):
             return Give(self.step, self.is_replaying(log))
         is_switch_left = log.revisions.is_to_pass_on(self.step)  # such a step needs no input
@@ -200,7 +203,7 @@ class Core:
             return self._stop_action(log)
         return Wait() if self.transition.holds_steps(log) else Divide(self.step)
 
-    def _changing(self, log: StepLogState) -> TransitionAction | Adopt | None:
+    def _next_program(self, log: StepLogState) -> TransitionAction | Adopt | None:
         """What leads to another program, before the next step."""
         if self.only_layout and not self.is_replaying(log):
             return None

@@ -1,10 +1,10 @@
 """One worker: carries out the coordinator's orders one after the other, and answers each.
 
-    bound -> [Remove, Create] -> Fence -> Open(version) -> [Enter(step)] -> Join(members) -> RunStep | Freeze | Fold | Pause | Resume ...
+    bound -> [Remove, Create, Restore] -> Fence -> Open(version) -> [Enter(step)] -> Join(members) -> RunStep and all other orders, in any number
     -> Stop(step) | Leave
 
-Orders are carried out in the order in which they arrive, by one thread. A fold runs beside them in a thread of its own. So do a read of
-views, weighing (slots.py) and copying (copies.py). Another thread sends heartbeats (pulse.py). The worker ends when it was stopped, when its
+Orders are carried out in the order in which they arrive, by one thread. Those that derive from `Beside` only begin in it: their work, such as a
+fold or a read of views, runs in a thread of its own. Another thread sends heartbeats (pulse.py). The worker ends when it was stopped, when its
 coordinator is gone, or after an exception that is no Fault, because its state is then unknown. It never decides anything else by itself.
 
 A worker belongs to one term. After a fault that the run recovers from, the coordinator starts new workers instead of going on with this one.
