@@ -24,6 +24,8 @@ from typing import Any, Protocol
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from base.memory import give_back_freed_memory
+
 CLIENT_LOG = logging.getLogger("io_kafka.librdkafka")
 """librdkafka's log. It is silent unless logging is configured, because the exceptions of this package have the reason."""
 
@@ -53,7 +55,8 @@ class Outside:
 
     `thread_clock` returns a function that tells the CPU seconds of the calling thread, to any thread while that one lives.
     `lower_priority` makes the calling thread give way to others.
-    `freeze_memory` excludes all objects that exist now from cyclic garbage collection, and `release_memory` includes them again."""
+    `freeze_memory` excludes all objects that exist now from cyclic garbage collection, and `release_memory` includes them again.
+    `give_back_memory` returns freed memory to the system."""
 
     producer: Callable[[Mapping[str, Any]], Producer]
     consumer: Callable[[Mapping[str, Any]], Consumer]
@@ -70,6 +73,7 @@ class Outside:
     lower_priority: Callable[[], None]
     freeze_memory: Callable[[], None]
     release_memory: Callable[[], None]
+    give_back_memory: Callable[[], None]
 
 
 def _producer(config: Mapping[str, Any]) -> Producer:
@@ -137,5 +141,6 @@ REAL = Outside(
     lower_priority=_lower_priority,
     freeze_memory=_freeze_memory,
     release_memory=gc.unfreeze,
+    give_back_memory=give_back_freed_memory,
 )
 """The real clients and the real machine. Its fields are named functions, so that it can be sent to a task."""

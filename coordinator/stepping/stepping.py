@@ -17,6 +17,7 @@ from typing import assert_never
 
 import structlog
 
+from base.memory import Rest
 from coordinator.actions import Collect, Divide, Give, Settle
 from coordinator.core import Core
 from coordinator.requests import Requests
@@ -97,7 +98,7 @@ class Stepping:
         self._requests, self._board = requests, board
         board.show_project(project_shown(spec, answers))
         self._monotonic = spec.kafka.outside.monotonic
-        self._quiet = QuietInput(bell)
+        self._quiet, self._rest = QuietInput(bell), Rest(spec.kafka.outside.give_back_memory)
         self._divide_ms = 0.0  # the time that the division of the next step took
         self._under_way: _StepUnderWay | None = None  # what the workers have
         self._ran: tuple[_StepUnderWay, list[WorkerOutput], float] | None = None  # what they have finished, and when
@@ -111,11 +112,13 @@ class Stepping:
         if division is None:
             core.nothing_to_read()
             if not self._inputs.topics.ends_now:
+                self._rest.wait(began)
                 pause_s = self._quiet.pause_s(began, lambda: self._inputs.silent_offsets(self._writer.state))
                 self._requests.wait(PAUSE_SECONDS_MIN if awaits_answers else pause_s)
             return
         if any(part.start < part.end for part in division.ranges):
             self._quiet.end()
+        self._rest.work()
         self._writer.append(self._inputs.records(self._writer.state, self._writer.epoch, [division], is_drained=True))
         self._inputs.topics.note_announced()
         self._divide_ms = 1e3 * (self._monotonic() - began)

@@ -2,7 +2,7 @@
 
 It differs from PySpark's own in four things. PySpark is imported from where it is installed and not from its zipped copy. The heavy modules are
 imported before the fork, and `gc.freeze` keeps the garbage collector from visiting them. There is no full collection after every task, which
-would take about 30 ms; the automatic collection stays on. Arrow's allocator returns free pages after 1 ms.
+would take about 30 ms; the automatic collection stays on. Workers keep freed memory (base/memory.py).
 
 Nothing that starts a thread or opens a connection may be imported here, because neither survives a fork.
 """
@@ -18,15 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
+from base.memory import keep_freed_memory
 from engine.resident.preload import PLACE_VARIABLE, PRELOAD, hand_over, wait_for_streams
 
 FIRST_IMPORTED = ("pyspark.worker", "pyspark.daemon", f"{__package__}.entry")
 """What every worker needs: the modules that Spark runs in a fork and before it, and the one that a worker's task names."""
-
-
-MEMORY_VARIABLE, MEMORY_MS = "MIMALLOC_PURGE_DELAY", "1"
-"""After how many milliseconds Arrow's allocator gives free pages back. With its default of 10 ms, two workers kept 100 MB more each at
-400,000 rows per step, and were not faster."""
 
 
 def without_zipped_copies(path: Sequence[str]) -> list[str]:
@@ -61,7 +57,7 @@ def main() -> None:
 
 def load() -> None:
     sys.path[:] = without_zipped_copies(sys.path)
-    os.environ.setdefault(MEMORY_VARIABLE, MEMORY_MS)  # read when Arrow is loaded
+    keep_freed_memory()
     for name in FIRST_IMPORTED:
         importlib.import_module(name)
     gc.collect()

@@ -17,6 +17,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
 from base.fault import Fault
+from base.memory import Rest
 from base.slots import NO_SLOTS
 from base.term import Term
 from engine.analysis.filling import Program
@@ -163,6 +164,7 @@ class Worker:
         self._folder = self._host_folder.of_worker(self._number, self._birth)
         self._placement: Placement | None = None
         self._events, self._control, self._outside = lines.events, lines.control, setup.kafka.outside
+        self._rest = Rest(setup.kafka.outside.give_back_memory)
         self._mesh = Mesh(
             lines.transport,
             lines.events,
@@ -218,8 +220,10 @@ class Worker:
         self._outside.release_memory()
 
     def _next_order(self) -> Message:
+        self._rest.work()
         while not self._orders:
             self.progress.waiting = True
+            self._rest.wait(self._outside.monotonic())
             event = self._events.next(WAIT_SECONDS)
             if event is not None and not self._mesh.take(event):
                 self._take(event)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from base.limits import WORKERS_MAX
+from base.memory import keep_freed_memory
 from base.on_change import OnChange
 from stepwell.commands.choices import AppendOption, FromNowOption, GradualOption, RetractOption, chosen_of
 from stepwell.commands.common import (
@@ -81,6 +82,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Keep the project's views up to date."""
+    keep_freed_memory()
     if view is not None:
         raise typer.BadParameter(
             f"{view}: `run` takes no view; a refresh of one view is not yet possible, only of the whole project"

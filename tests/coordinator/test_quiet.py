@@ -95,7 +95,9 @@ class Waits:
 
 def idle_stepping(waits: Waits, monkeypatch: pytest.MonkeyPatch, bell: Bell | None = None) -> tuple[Stepping, Any]:
     monkeypatch.setattr(stepping, "project_shown", lambda spec, answers: None)
-    spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: waits.now)))
+    spec: Any = SimpleNamespace(
+        kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: waits.now, give_back_memory=list))
+    )
     inputs: Any = SimpleNamespace(
         choose_or_first=lambda log, step: None,
         silent_offsets=lambda log: HERE,

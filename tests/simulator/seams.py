@@ -169,6 +169,7 @@ def outside(world: Surroundings, chance: random.Random) -> Outside:
         lower_priority=_nothing,
         freeze_memory=_nothing,
         release_memory=_nothing,
+        give_back_memory=_nothing,
     )
 
 
