@@ -13,6 +13,8 @@ import traceback
 from collections.abc import Mapping
 from pathlib import PurePath
 
+import pyarrow as pa
+
 from base.fault import Fault
 from engine import errors as of_engine
 from engine.errors import TaskLost
@@ -109,12 +111,18 @@ class WorkerMistake(Exception):
 
 
 def lost_without_memory(error: BaseException, worker: int) -> TaskLost | None:
-    """The loss of a worker whose memory does not suffice; None for any other exception. A new worker begins with the memory of a new process."""
+    """The loss of a worker whose memory does not suffice, or whose step has more than an array of Arrow can hold; None for any other exception.
+    A new worker begins with the memory of a new process."""
     cause: BaseException | None = error
     while cause is not None and not _is_lack_of_memory(cause):
         cause = cause.__cause__
     if cause is None:
         return None
+    if isinstance(cause, pa.ArrowCapacityError):
+        return TaskLost(
+            f"worker {worker} has more than 2 GiB in one column of a step ({cause})",
+            "Lower stepwell.step.bytes.max, so that fewer messages meet in one step. A step without output is divided again then.",
+        )
     return TaskLost(
         f"worker {worker} has no memory left ({type(cause).__name__}: {cause})",
         "Give its host more memory, run fewer workers on it, or lower stepwell.step.rows.max and stepwell.step.bytes.max.",
@@ -123,7 +131,7 @@ def lost_without_memory(error: BaseException, worker: int) -> TaskLost | None:
 
 def _is_lack_of_memory(error: BaseException) -> bool:
     match error:
-        case MemoryError():
+        case MemoryError() | pa.ArrowCapacityError():
             return True
         case OSError(errno=number):
             return number == errno.ENOMEM

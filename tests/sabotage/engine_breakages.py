@@ -50,6 +50,19 @@ ENGINE = (
         tells="WorkerMistake",
     ),
     Breakage(
+        "a-step-beyond-arrow-is-a-mistake",
+        "A worker whose step has more than an array can hold ends the run with a stack trace.",
+        "a clear error",
+        (
+            Edit(
+                "engine/resident/faults.py",
+                "        case MemoryError() | pa.ArrowCapacityError():",
+                "        case MemoryError():",
+            ),
+        ),
+        ("tests/engine/resident/test_faults.py::test_a_worker_that_cannot_hold_a_step_is_lost_with_advice",),
+    ),
+    Breakage(
         "the-hash-of-the-key-alone",
         "State is filed by the hash of its key, although the rows lie on their worker by some columns of it.",
         "7 one owner",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import storage.database  # noqa: F401  with the modules above: every fault that a worker can have is defined in what they import
@@ -11,7 +13,7 @@ from base.fault import Fault, exit_code_of
 from base.term import Term
 from engine.errors import DataError, EngineError, TaskLost
 from engine.resident import faults
-from engine.resident.faults import REGISTERED, WorkerMistake, from_wire, to_wire
+from engine.resident.faults import REGISTERED, WorkerMistake, from_wire, lost_without_memory, to_wire
 from engine.resident.frames import Frame
 from engine.resident.messages import Failed
 from io_kafka.errors import KafkaFault, StepTooLarge
@@ -110,3 +112,34 @@ def test_fields_that_do_not_belong_to_the_class_are_a_loss_of_the_worker(fields:
 
 def _mistaken() -> None:
     _ = 1 // 0
+
+
+def _caused(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "advice"),
+    [
+        (MemoryError("4 GB"), "worker 1 has no memory left (MemoryError: 4 GB)", "run fewer workers"),
+        (_caused(RuntimeError("no batch"), MemoryError()), "worker 1 has no memory left", "run fewer workers"),
+        (OSError(errno.ENOMEM, "full"), "worker 1 has no memory left", "Give its host more memory"),
+        (
+            pa.ArrowCapacityError("3 GB"),
+            "worker 1 has more than 2 GiB in one column of a step (3 GB)",
+            "step.bytes.max",
+        ),
+    ],
+)
+def test_a_worker_that_cannot_hold_a_step_is_lost_with_advice(error: Exception, said: str, advice: str) -> None:
+    """What is known of it on the worker crosses the wire."""
+    lost = lost_without_memory(error, 1)
+    assert lost is not None
+    arrived = over_the_wire(lost)
+    assert isinstance(arrived, TaskLost) and str(arrived).startswith(said) and advice in str(arrived)
+
+
+def test_other_exceptions_are_no_lack_of_memory() -> None:
+    assert lost_without_memory(_caused(ValueError("wrong"), KeyError("k")), 1) is None
+    assert lost_without_memory(OSError(errno.ENOENT, "no file"), 1) is None
