@@ -24,8 +24,8 @@ MAPPED_BYTES_MIN = 32 << 20
 FREE_BYTES_MAX = 128 << 20
 """How many free bytes glibc keeps at the end of the heap: about what a step of 320,000 rows has allocated at one time."""
 
-REST_SECONDS = 5.0
-"""After so long without work a process gives back what it has kept. A pipeline that gets a row now and then keeps it."""
+REST_SECONDS = 30.0
+"""After so long without work a process gives back what it has kept. A pipeline that gets a row every few seconds keeps it."""
 
 _GLIBC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt, in <malloc.h>
@@ -47,7 +47,7 @@ def give_back_freed_memory() -> None:
         pyarrow.default_memory_pool().release_unused()
     trim = _of_c_library("malloc_trim")
     if trim is not None:
-        trim(0)
+        trim(ctypes.c_size_t(0))
 
 
 def _of_c_library(name: str) -> Callable[..., object] | None:

@@ -309,6 +309,7 @@ class RevisionRun:
                 case Wait():
                     if core.paused and core.drained:
                         crew.steps.pause(core.step)
+                    steps.rest()
                     self._requests.wait(LOOK_SECONDS if self._awaits_answers(core) else WAIT_SECONDS)
                     crew.check()
                 case Divide():

@@ -123,6 +123,10 @@ class Stepping:
         self._inputs.topics.note_announced()
         self._divide_ms = 1e3 * (self._monotonic() - began)
 
+    def rest(self) -> None:
+        """No step can be made at this moment: a pause, or something that holds the steps."""
+        self._rest.wait(self._monotonic())
+
     def give(self, action: Give, core: Core, crew: Crew) -> None:
         """Gives the step to the workers."""
         record = self._writer.state.divisions[action.step]

@@ -102,6 +102,9 @@ TRACE_CHARACTERS_MAX = 20_000
 """How many characters are kept of the stack trace of a mistake: enough for some hundred frames."""
 
 
+OVERFLOWS = ("offset overflow while concatenating", "overflowed binary array capacity")
+"""What pyarrow says if an array would have 2 GiB or more."""
+
 CANNOT_START_THREAD = "can't start new thread"
 """What Python says if there is no memory for the stack of a thread."""
 
@@ -118,9 +121,9 @@ def lost_without_memory(error: BaseException, worker: int) -> TaskLost | None:
         cause = cause.__cause__
     if cause is None:
         return None
-    if isinstance(cause, pa.ArrowCapacityError):
+    if _is_beyond_arrow(cause):
         return TaskLost(
-            f"worker {worker} has more than 2 GiB in one column of a step ({cause})",
+            f"worker {worker} has more than one array of Arrow can hold ({cause})",
             "Lower stepwell.step.bytes.max, so that fewer messages meet in one step. A step without output is divided again then.",
         )
     return TaskLost(
@@ -129,9 +132,18 @@ def lost_without_memory(error: BaseException, worker: int) -> TaskLost | None:
     )
 
 
+def _is_beyond_arrow(error: BaseException) -> bool:
+    """Whether texts or lists are longer than the 32 bits with which Arrow counts them. Most of its functions raise a general error then."""
+    if isinstance(error, pa.ArrowInvalid):
+        return any(text in str(error) for text in OVERFLOWS)
+    return isinstance(error, pa.ArrowCapacityError)
+
+
 def _is_lack_of_memory(error: BaseException) -> bool:
+    if _is_beyond_arrow(error):
+        return True
     match error:
-        case MemoryError() | pa.ArrowCapacityError():
+        case MemoryError():
             return True
         case OSError(errno=number):
             return number == errno.ENOMEM

@@ -111,6 +111,7 @@ from engine.run.differences import measure
 from engine.run.exchange import to_buffer
 from engine.run.program_document import Outputs, setup_of
 from engine.run.tasks import PeerFailed, Readers, StepTask, TaskSetup
+from io_kafka.outside import Thread
 from storage.database import Database
 from storage.errors import DatabaseExists
 from storage.host_folder import HostFolder
@@ -165,6 +166,7 @@ class Worker:
         self._placement: Placement | None = None
         self._events, self._control, self._outside = lines.events, lines.control, setup.kafka.outside
         self._rest = Rest(setup.kafka.outside.give_back_memory)
+        self._beside: list[Thread] = []  # what has begun to run beside the orders
         self._mesh = Mesh(
             lines.transport,
             lines.events,
@@ -223,12 +225,20 @@ class Worker:
         self._rest.work()
         while not self._orders:
             self.progress.waiting = True
-            self._rest.wait(self._outside.monotonic())
+            self._note_rest()
             event = self._events.next(WAIT_SECONDS)
             if event is not None and not self._mesh.take(event):
                 self._take(event)
         self.progress.waiting = False
         return self._orders.popleft()
+
+    def _note_rest(self) -> None:
+        """It rests as soon as nothing runs beside its orders either."""
+        self._beside = [thread for thread in self._beside if thread.is_alive()]
+        if self._beside:
+            self._rest.work()
+        else:
+            self._rest.wait(self._outside.monotonic())
 
     def _take(self, event: Event) -> None:
         """An event that belongs to no peer."""
@@ -264,7 +274,8 @@ class Worker:
             if isinstance(reply, Answer):
                 self._answer(reply)
             elif reply is not None and reply is not Later.LATER:
-                self._outside.start_thread(order.kind, lambda: self._run_beside(order.kind, reply))
+                beside = self._outside.start_thread(order.kind, lambda: self._run_beside(order.kind, reply))
+                self._beside.append(beside)
 
     def _run_beside(self, kind: str, job: Job[Answer]) -> None:
         """Runs in a thread of its own, beside the steps. Every fault is an answer."""

@@ -792,14 +792,14 @@ COORDINATOR = (
         "memory-kept-for-ever",
         "A process that rests keeps what its largest step has freed.",
         "the cost of a rest",
-        (Edit("base/memory.py", "        trim(0)\n", "        pass\n"),),
+        (Edit("base/memory.py", "        trim(ctypes.c_size_t(0))\n", "        pass\n"),),
         ("tests/base/test_memory.py::test_what_is_kept_is_given_back",),
     ),
     Breakage(
         "resting-workers-keep-memory",
         "Only the service gives memory back when nothing comes.",
         "the cost of a rest",
-        (Edit("engine/resident/worker.py", "            self._rest.wait(self._outside.monotonic())\n", ""),),
+        (Edit("engine/resident/worker.py", "            self._note_rest()\n", ""),),
         (f"{END_TO_END}/test_rest.py::test_the_service_and_each_worker_give_memory_back_once_in_each_rest",),
     ),
     Breakage(
@@ -808,5 +808,19 @@ COORDINATOR = (
         "the cost of a rest",
         (Edit("base/memory.py", "        self._since, self._is_done = None, False\n", "        self._since = None\n"),),
         ("tests/base/test_memory.py::test_memory_is_given_back_once_in_each_rest",),
+    ),
+    Breakage(
+        "a-fold-is-a-rest",
+        "A worker gives memory back while a fold runs, and keeps what the fold has used.",
+        "the cost of a rest",
+        (Edit("engine/resident/worker.py", "        if self._beside:\n", "        if not self.progress.waiting:\n"),),
+        ("tests/engine/resident/test_resting.py::test_a_worker_rests_when_nothing_runs_beside_its_orders",),
+    ),
+    Breakage(
+        "a-pause-is-no-rest",
+        "A service that is paused keeps the memory of its steps.",
+        "the cost of a rest",
+        (Edit("coordinator/loop.py", "                    steps.rest()\n", ""),),
+        (f"{END_TO_END}/test_rest.py::test_a_service_that_is_paused_gives_memory_back",),
     ),
 )

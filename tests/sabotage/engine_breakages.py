@@ -53,14 +53,8 @@ ENGINE = (
         "a-step-beyond-arrow-is-a-mistake",
         "A worker whose step has more than an array can hold ends the run with a stack trace.",
         "a clear error",
-        (
-            Edit(
-                "engine/resident/faults.py",
-                "        case MemoryError() | pa.ArrowCapacityError():",
-                "        case MemoryError():",
-            ),
-        ),
-        ("tests/engine/resident/test_faults.py::test_a_worker_that_cannot_hold_a_step_is_lost_with_advice",),
+        (Edit("engine/resident/faults.py", "    if _is_beyond_arrow(error):\n        return True\n", ""),),
+        ("tests/engine/resident/test_faults.py::test_arrow_says_so_in_the_words_that_are_looked_for",),
     ),
     Breakage(
         "the-hash-of-the-key-alone",

@@ -125,11 +125,8 @@ def _caused(error: Exception, cause: BaseException) -> Exception:
         (MemoryError("4 GB"), "worker 1 has no memory left (MemoryError: 4 GB)", "run fewer workers"),
         (_caused(RuntimeError("no batch"), MemoryError()), "worker 1 has no memory left", "run fewer workers"),
         (OSError(errno.ENOMEM, "full"), "worker 1 has no memory left", "Give its host more memory"),
-        (
-            pa.ArrowCapacityError("3 GB"),
-            "worker 1 has more than 2 GiB in one column of a step (3 GB)",
-            "step.bytes.max",
-        ),
+        (pa.ArrowCapacityError("3 GB"), "worker 1 has more than one array of Arrow can hold (3 GB)", "bytes.max"),
+        (pa.ArrowInvalid("Take operation overflowed binary array capacity"), "worker 1 has more than", "bytes.max"),
     ],
 )
 def test_a_worker_that_cannot_hold_a_step_is_lost_with_advice(error: Exception, said: str, advice: str) -> None:
@@ -140,6 +137,14 @@ def test_a_worker_that_cannot_hold_a_step_is_lost_with_advice(error: Exception, 
     assert isinstance(arrived, TaskLost) and str(arrived).startswith(said) and advice in str(arrived)
 
 
+def test_arrow_says_so_in_the_words_that_are_looked_for() -> None:
+    value = pa.array(["a" * (1 << 20)])
+    with pytest.raises(pa.ArrowInvalid) as raised:
+        pa.concat_arrays([value] * 2048)
+    assert lost_without_memory(raised.value, 1) is not None
+
+
 def test_other_exceptions_are_no_lack_of_memory() -> None:
+    assert lost_without_memory(pa.ArrowInvalid("Column 'a' has type"), 1) is None
     assert lost_without_memory(_caused(ValueError("wrong"), KeyError("k")), 1) is None
     assert lost_without_memory(OSError(errno.ENOENT, "no file"), 1) is None
