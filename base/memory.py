@@ -1,7 +1,7 @@
 """What a process does with memory that it has freed.
 
 A step allocates some tens of arrays of megabytes and frees them again. By default glibc returns such memory to the system at once, and Arrow's
-allocator after some milliseconds, so each step asked for it again: the system cleared every page anew, which took a sixth of the processor time
+allocator after some milliseconds. Then each step asks for new pages, which the system has to clear. That took a sixth of the processor time
 of a step of 100,000 rows (decision 0137). So processes that run steps keep freed memory, and give it back when they rest.
 """
 
@@ -16,7 +16,7 @@ ARROW_VARIABLE = "MIMALLOC_PURGE_DELAY"
 """After how many milliseconds Arrow's allocator gives free pages back. It is read when Arrow is loaded."""
 
 ARROW_MS = 1000
-"""Longer than steps take that follow each other. What a slower one needs again is dear anyway."""
+"""Longer than most steps take, so that the next step finds the pages of the one before it."""
 
 MAPPED_BYTES_MIN = 32 << 20
 """An allocation of so many bytes has a mapping of its own, which is returned when it is freed. The most that every glibc accepts."""

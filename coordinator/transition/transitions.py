@@ -35,6 +35,7 @@ from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
 from coordinator.transition.draining import DrainPortions
 from coordinator.transition.holding import Holding, TopicFindings
+from coordinator.transition.known import NothingKnown
 from coordinator.transition.machine import (
     Clear,
     LogSettled,
@@ -213,7 +214,7 @@ class Transitions:
             raise TransitionRefused(
                 f"the transition is {kind}, so {what} is not possible.", "See `stepwell revision show`."
             )
-        if what in ("resume", "switch"):
+        if isinstance(machine.phase, NothingKnown):  # it looks again, if it has looked
             self._look = self._topic_findings = None
 
     # Actions

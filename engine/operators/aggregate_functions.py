@@ -76,11 +76,6 @@ class Values:
 Function = Total | Extreme | Moment | Values
 
 
-def is_extreme(name: str) -> bool:
-    """Whether the function of this name chooses the lowest or highest value. A name that is not in FUNCTIONS, as some of windows, does not."""
-    return any(name == each and isinstance(function, Extreme) for each, function in FUNCTIONS.items())
-
-
 def _anything(type_: pa.DataType) -> bool:
     return True
 

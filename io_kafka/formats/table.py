@@ -70,7 +70,7 @@ def writing_of(encoding: OutputEncoding) -> Writing[Any]:
 
 def name_of(ids: SchemaIds) -> OutputFormatName:
     """The name of the format of the output that has these ids."""
-    return next(format_.name for encoding, format_ in _WRITTEN.items() if encoding is type(ids))
+    return _WRITTEN[type(ids)].name
 
 
 def ids_of(name: OutputFormatName, value: int, key: int | None) -> SchemaIds:

@@ -64,10 +64,10 @@ def bundle(
 
 def gather(project: Project | None, parts: Mapping[str, Part], missing: dict[str, str]) -> dict[str, str]:
     """The content of each file, without secrets. What cannot be had is added to `missing`, with its reason."""
-    files, asked = dict[str, str](), BundleFacts(project)
+    files, facts = dict[str, str](), BundleFacts(project)
     for name, part in parts.items():
         try:
-            content = part(asked)
+            content = part(facts)
         except Exception as fault:  # whatever is wrong may be what the report is about
             missing[name] = hidden(f"{type(fault).__name__}: {fault}")
             continue

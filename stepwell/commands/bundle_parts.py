@@ -123,11 +123,11 @@ def _answer_or_raise(answer: T | KafkaFault) -> T:
 Part = Callable[[BundleFacts], Any]
 
 
-def _versions(asked: BundleFacts) -> dict[str, Any]:
+def _versions(facts: BundleFacts) -> dict[str, Any]:
     from stepwell.doctor.machine import machine_checks
     from stepwell.spark.session import cores
 
-    project = asked.may_have_project
+    project = facts.may_have_project
     return {
         "stepwell": _version("stepwell"),
         "python": sys.version,
@@ -153,8 +153,8 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def _settings(asked: BundleFacts) -> dict[str, Any]:
-    project = asked.project
+def _settings(facts: BundleFacts) -> dict[str, Any]:
+    project = facts.project
     return {
         "name": project.name,
         "spec_file": str(project.spec_file),
@@ -166,24 +166,24 @@ def _settings(asked: BundleFacts) -> dict[str, Any]:
     }
 
 
-def _status(asked: BundleFacts) -> dict[str, Any]:
-    return ControlClient(asked.folder).status()
+def _status(facts: BundleFacts) -> dict[str, Any]:
+    return ControlClient(facts.folder).status()
 
 
-def _last_run(asked: BundleFacts) -> dict[str, Any]:
-    found = read_last_run(asked.folder)
+def _last_run(facts: BundleFacts) -> dict[str, Any]:
+    found = read_last_run(facts.folder)
     if found is None:
         raise NothingThere("no run of this project has ended on this host")
     return found
 
 
 def _log_of(name: str) -> Part:
-    def end(asked: BundleFacts) -> str:
+    def end(facts: BundleFacts) -> str:
         """Returns the end of the log in the file and in the one before it."""
-        paths = [path for path in (asked.folder / f"{name}.1", asked.folder / name) if path.is_file()]
+        paths = [path for path in (facts.folder / f"{name}.1", facts.folder / name) if path.is_file()]
         content = b"".join(_end_of(path) for path in paths)[-LOG_BYTES_MAX:]
         if not content:
-            raise NothingThere(f"there is no {asked.folder / name}, or nothing in it")
+            raise NothingThere(f"there is no {facts.folder / name}, or nothing in it")
         return content.decode(errors="replace")
 
     return end
@@ -195,10 +195,10 @@ def _end_of(path: Path) -> bytes:
         return file.read()
 
 
-def _step_log(asked: BundleFacts) -> str:
+def _step_log(facts: BundleFacts) -> str:
     """The last records, one a line. The row of which an error is an example is left out."""
     lines = deque[str](maxlen=RECORDS_MAX)
-    for offset, record in asked.reader.read_last(RECORDS_MAX):
+    for offset, record in facts.reader.read_last(RECORDS_MAX):
         lines.append(json.dumps({"offset": offset, **_without_rows(record.model_dump(mode="json"))}))
     return "".join(f"{line}\n" for line in lines)
 
@@ -209,20 +209,20 @@ def _without_rows(value: Any) -> Any:
     return [_without_rows(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _layout(asked: BundleFacts) -> dict[str, Any]:
+def _layout(facts: BundleFacts) -> dict[str, Any]:
     """The owners of the slots, as the step log has them."""
     from stepwell.inspection.layouts import of_log
 
-    log = asked.log()
+    log = facts.log()
     if log.layout is None:
         raise NothingThere("the pipeline has no layout yet")
-    last = read_last_run(asked.folder) or {}
+    last = read_last_run(facts.folder) or {}
     return of_log(log.layout, log, last.get("worker_bytes", {}))
 
 
-def _sizes(asked: BundleFacts) -> dict[str, Any]:
+def _sizes(facts: BundleFacts) -> dict[str, Any]:
     """Returns the sizes of the files of the state folder, and what is free on its disk."""
-    folder = asked.folder
+    folder = facts.folder
     paths = sorted(islice((path for path in folder.rglob("*") if path.is_file()), FILES_MAX))
     place = next(each for each in (folder, *folder.parents) if each.exists())
     usage = shutil.disk_usage(place)
@@ -241,9 +241,9 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _offsets(asked: BundleFacts) -> dict[str, Any]:
+def _offsets(facts: BundleFacts) -> dict[str, Any]:
     """The ends of the topics that the pipeline knows, and where it is in its inputs."""
-    topics, log = asked.topics(), asked.log()
+    topics, log = facts.topics(), facts.log()
     known = sorted(log.topics.keys() & topics.names())
     return {
         "ends": {str(place): end for place, end in sorted(topics.end_offsets(known).items())},
@@ -251,13 +251,13 @@ def _offsets(asked: BundleFacts) -> dict[str, Any]:
     }
 
 
-def _plan(asked: BundleFacts) -> str:
+def _plan(facts: BundleFacts) -> str:
     """The circuit of the state on this host, a node a line."""
     from coordinator.starting.circuit_file import CIRCUIT_FILE, read_owner
 
-    owner = read_owner(asked.folder)
+    owner = read_owner(facts.folder)
     if owner is None:
-        raise NothingThere(f"there is no {CIRCUIT_FILE} in {asked.folder}")
+        raise NothingThere(f"there is no {CIRCUIT_FILE} in {facts.folder}")
     lines = [f"circuit {owner.fingerprint}, databases {', '.join(owner.databases)}"]
     for index, (number, node) in enumerate(zip(owner.numbers, json.loads(owner.circuit), strict=True)):
         kind, inputs = node.pop("kind"), ", ".join(map(str, node.pop("inputs")))
@@ -265,10 +265,10 @@ def _plan(asked: BundleFacts) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _state(asked: BundleFacts) -> list[dict[str, Any]]:
+def _state(facts: BundleFacts) -> list[dict[str, Any]]:
     from stepwell.doctor.state import state_checks
 
-    return [asdict(check) for check in state_checks(asked.project)]
+    return [asdict(check) for check in state_checks(facts.project)]
 
 
 MACHINE_PARTS: dict[str, Part] = {"versions.json": _versions}

@@ -466,7 +466,7 @@ ENGINE = (
         (
             Edit(
                 "stepwell/lowering/rules/aggregate.py",
-                "signed = is_extreme(call.function) and",
+                "signed = isinstance(FUNCTIONS[call.function], Extreme) and",
                 "signed = False and",
             ),
         ),

@@ -30,7 +30,7 @@ from engine.model.aggregates import Aggregate, AggregateCall, ValuesCall
 from engine.model.event_time import ClosingAggregate
 from engine.model.node import Types
 from engine.model.rows import Distinct
-from engine.operators.aggregate_functions import FUNCTIONS, Values, is_extreme
+from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Values
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import catalyst_type
@@ -163,7 +163,7 @@ def _aggregate_call(call: Call, position: int | None, type_: pa.DataType) -> Agg
         return ValuesCall(
             call.function, position, distinct=call.distinct, type=type_, field=call.field, parameters=call.parameters
         )
-    signed = is_extreme(call.function) and pa.types.is_floating(type_)
+    signed = isinstance(FUNCTIONS[call.function], Extreme) and pa.types.is_floating(type_)
     return AggregateCall(call.function, position, call.distinct, type_, signed_zeros=signed)
 
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from engine.accumulators.order import has_codes, is_ordered
 from engine.model.ordered import RANKING, Frame, SortKey, Window, WindowCall, WindowFunction
-from engine.operators.aggregate_functions import is_extreme
+from engine.operators.aggregate_functions import FUNCTIONS, Extreme
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type, catalyst_type
 from stepwell.lowering.context import Lowering
@@ -223,6 +223,11 @@ class _Read:
     ignore_nulls: bool = False
     aggregate: Call | None = None
 
+    @property
+    def is_extreme(self) -> bool:
+        """Whether it chooses the lowest or the highest value of its frame."""
+        return self.aggregate is not None and isinstance(FUNCTIONS[self.aggregate.function], Extreme)
+
 
 class _Columns:
     """The columns that a Window reads besides those of its input. Equal expressions are one column."""
@@ -311,7 +316,7 @@ def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: t
     if read.function in RANKING or read.function == "lead":
         frame = Frame("rows", None, None)  # it does not read the frame that Spark writes there
     type_ = _type(read, None if argument is None else types[argument])
-    signed = is_extreme(read.function) and pa.types.is_floating(type_)
+    signed = read.is_extreme and pa.types.is_floating(type_)
     return WindowCall(
         read.function,
         argument,
@@ -327,8 +332,7 @@ def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: t
 def _type(read: _Read, argument: pa.DataType | None) -> pa.DataType:
     """Spark's type of the result."""
     if read.aggregate is not None:
-        chooses = is_extreme(read.function) and argument is not None
-        if chooses and (pa.types.is_nested(argument) or not is_ordered(argument)):
+        if read.is_extreme and argument is not None and (pa.types.is_nested(argument) or not is_ordered(argument)):
             raise UnsupportedPlan(
                 "Window", f"{read.function} of {argument} is not supported", "Use a field or an element of it"
             )
