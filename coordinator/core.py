@@ -75,6 +75,7 @@ from coordinator.checkpoints.phases import (
     NamedCheckpoint,
     NoCheckpoint,
 )
+from coordinator.goal import Goal
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Burying, Moved, Moving, Staffing, Wanted
@@ -112,11 +113,8 @@ class Core:
     """It says what leads to another program."""
     program: ProgramKey
     """What the workers run."""
-    available_now: bool = False
-    """The run stops when there is nothing more to read."""
-    only_layout: bool = False
-    """The run stops as soon as no rescale is wanted or under way, and runs no step whose output is not in the log. A live rescale that it finds
-    needs the replay first. A cold one precedes it, and the replay is left to the next run."""
+    goal: Goal = field(kw_only=True)
+    """It says when the run ends by itself."""
     step: int = field(init=False)
     """The next step to settle. Right after the databases were opened it is that of `version`."""
     running: int | None = None
@@ -129,8 +127,6 @@ class Core:
     """No step is divided until a user says so."""
     stopping: bool = False
     """The run ends with a checkpoint at the next drained boundary."""
-    finishes: bool = False
-    """It reads nothing new."""
     holds: StoreHolds = NOTHING_HELD
     """The holds of the last call of `next`."""
     exhausted: bool = field(init=False)
@@ -140,7 +136,7 @@ class Core:
 
     def __post_init__(self) -> None:
         self.step = self.version.step
-        self.exhausted = self.finishes
+        self.exhausted = self.goal is Goal.FINISH_STEPS
 
     @property
     def checkpoint(self) -> CheckpointPhase:
@@ -178,7 +174,7 @@ class Core:
         due = self.rescale.next(log, self._at_boundary(log))
         if due is not None:
             return due
-        if self.only_layout and self.rescale.is_idle:
+        if self.goal is Goal.RESCALE and self.rescale.is_idle:
             self.request_stop()
             return self._stop_action(log)
         if self.paused:
@@ -193,7 +189,7 @@ class Core:
         if self.step < self._given_below(log):
             return Give(self.step, self.is_replaying(log))
         is_switch_left = log.revisions.is_to_pass_on(self.step)  # such a step needs no input
-        if self.only_layout or (self.available_now and self.exhausted and not is_switch_left):
+        if self.goal is Goal.RESCALE or (self.goal.ends_with_input and self.exhausted and not is_switch_left):
             if not self.rescale.is_idle:
                 self.rescale.rested()
                 return Wait()
@@ -205,7 +201,7 @@ class Core:
 
     def _next_program(self, log: StepLogState) -> TransitionAction | Adopt | None:
         """What leads to another program, before the next step."""
-        if self.only_layout and not self.is_replaying(log):
+        if self.goal is Goal.RESCALE and not self.is_replaying(log):
             return None
         if log.program_key(self.step) != self.program:
             return Adopt(self.step)
@@ -243,7 +239,7 @@ class Core:
 
     def _given_below(self, log: StepLogState) -> int:
         """The steps below this one may be given to the workers."""
-        return log.steps if self.only_layout else log.division_next
+        return log.steps if self.goal is Goal.RESCALE else log.division_next
 
     def _boundary_due(self, log: StepLogState) -> bool:
         """Whether something waits for a drained boundary."""
@@ -359,7 +355,7 @@ class Core:
         assert self.drained, self._with_story(f"{program} is adopted while a step is under way")
         self.story.append("adopted")
         self.program = program
-        self.exhausted = self.finishes  # it may have something to do without input, or other input
+        self.exhausted = self.goal is Goal.FINISH_STEPS  # it may have something to do without input, or other input
 
     def collected(self, step: int) -> None:
         """All workers have run the step."""

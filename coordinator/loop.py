@@ -20,6 +20,7 @@ from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.checkpoints.upcoming import Upcoming
 from coordinator.core import Core, StoreHolds
+from coordinator.goal import Goal
 from coordinator.requests import Requests
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
@@ -99,16 +100,12 @@ class RevisionRun:
         files: PipelineSpec,
         log_id: str,
         *,
-        available_now: bool,
-        only_layout: bool = False,
-        finishes: bool = False,
+        goal: Goal,
         to_apply: ApplyRequest | None = None,
     ) -> None:
-        """`files`: see Course. `available_now`, `only_layout`: see Pipeline.run. `finishes`: see Inputs. `to_apply`: is asked for as soon as the
-        workers run."""
+        """`files`: see Course. `to_apply`: is asked for as soon as the workers run."""
         self._files, self._log_id = files, log_id
-        self._available_now, self._only_layout, self._finishes = available_now, only_layout, finishes
-        self._to_apply = to_apply
+        self._goal, self._to_apply = goal, to_apply
         self._outside = files.kafka.outside
         self._topics, self._writer, self._board, self._bell = parts.topics, parts.writer, parts.board, parts.bell
         self._requests, self._in_force, self._recovery = parts.requests, parts.in_force, parts.recovery
@@ -121,7 +118,7 @@ class RevisionRun:
         """`spec`: the project of the revision; a new state has none yet. Returns the circuit that has run."""
         self.running = self._start(spec, revision)
         course = Course(self._files, self._writer, self._topics, self._log_id, self.running)
-        self._transitions.may_begin = not self._only_layout
+        self._transitions.may_begin = self._goal is not Goal.RESCALE
         try:
             self._recover_and_loop(course)
         except EngineError as fault:
@@ -170,7 +167,7 @@ class RevisionRun:
             board,
             running.identities,
             log,
-            available_now=self._available_now,
+            goal=self._goal,
             former=None if former is None else former.topics,
         )
         new_nodes = NewNodes(
@@ -180,7 +177,7 @@ class RevisionRun:
             reading=ReadingAgain(self._topics, running.again) if running.again else None,
             before=running.before,
         )
-        made = Inputs(spec, plan, topics, new_nodes, log, board=board, finishes=self._finishes, former=former)
+        made = Inputs(spec, plan, topics, new_nodes, log, board=board, former=former)
         self._inputs_before = made
         return made
 
@@ -232,9 +229,7 @@ class RevisionRun:
             Rescale.resume(opened.owned, self._writer.state),
             self._transitions.machine,
             ProgramKey("present", crew.setup.revision),
-            available_now=inputs.topics.ends_now,
-            only_layout=self._only_layout,
-            finishes=inputs.finishes,
+            goal=self._goal,
         )
         self._rescaling.begin(core, opened.found)
         self._automatic.recovered()
@@ -346,7 +341,7 @@ class RevisionRun:
         """Takes what has happened since the last action. What users have asked for comes first, because all others heed it. A rescale and a
         transition come before the store, which records what it has stored. A transition that has become due waits for that, and only after all
         of them is known what the store holds."""
-        self._in_force.take(core, crew, is_finishing=self._finishes)
+        self._in_force.take(core, crew)
         self._request_periodic_checkpoint(core)
         self._rescaling.look(core, crew)
         self._automatic.look(core)
@@ -370,7 +365,7 @@ class RevisionRun:
     def _must_store(self) -> bool:
         """Whether the last checkpoint has to be stored, however long that takes: the next revision of the project is recorded after it, and no
         run goes back to a version of before."""
-        return self._finishes and not self._in_force.is_stop
+        return self._goal is Goal.FINISH_STEPS and not self._in_force.is_stop
 
     def _phase(self, core: Core) -> ServicePhase:
         if core.stopping:

@@ -17,6 +17,7 @@ import structlog
 from base.on_change import OnChange
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
+from coordinator.goal import Goal
 from coordinator.loop import Parts, RevisionRun
 from coordinator.requests import Requests
 from coordinator.rescale.planner import NO_PLANNERS, Planners
@@ -106,21 +107,19 @@ class Pipeline:
     def run(
         self,
         *,
-        available_now: bool = False,
+        goal: Goal = Goal.SERVE,
         full_refresh: bool = False,
-        only_layout: bool = False,
         on_change: OnChange = "refuse",
         chosen: Chosen = NOTHING_CHOSEN,
         endpoint: str | None = None,
         expect_epoch: int | None = None,
         claimed: Callable[[int], None] = lambda epoch: None,
     ) -> None:
-        """Runs the pipeline until it is stopped.
+        """Runs the pipeline until its goal is reached or it is stopped.
 
-        `available_now`: process what is there at the start, take a checkpoint and return. `full_refresh`: retract all output and rebuild it;
-        a refresh that an earlier run began is finished in any case. `only_layout`: make the rescale that `PipelineSpec.workers_now`
-        asks for, or that is under way, and return at its checkpoint, without new input. `on_change`: see OnChange. `chosen`: for the change
-        that is applied. `expect_epoch`: see PipelineWriter.start. `claimed(epoch)` is called when the claim is committed."""
+        `full_refresh`: retract all output and rebuild it; a refresh that an earlier run began is finished in any case. `on_change`: see
+        OnChange. `chosen`: for the change that is applied. `expect_epoch`: see PipelineWriter.start. `claimed(epoch)` is called when the claim
+        is committed."""
         files = self._files
         log_id = ensure_step_log(self._topics, files.log_topic).topic_id
         claimant = Claimant(files.name, self._outside.hostname(), self._outside.pid(), endpoint)
@@ -139,7 +138,9 @@ class Pipeline:
             if revision is not None and begins.is_recorded:
                 self._transitions.take_recorded(revision)
             else:
-                numbers = numbers_if_continued(begins.spec, self._writer.state, revision, may_continue=not only_layout)
+                numbers = numbers_if_continued(
+                    begins.spec, self._writer.state, revision, may_continue=goal is not Goal.RESCALE
+                )
             if revision is not None and numbers is not None:
                 self._finish_recorded_steps(revision, begins.spec, log_id)
                 if self._parts.in_force.is_stop:
@@ -155,12 +156,11 @@ class Pipeline:
                 self._parts,
                 begins.spec,
                 log_id,
-                available_now=available_now,
-                only_layout=only_layout,
+                goal=goal,
                 to_apply=begins.to_apply,
             )
             plan = made.run(spec, revision)
-            if available_now:
+            if goal is Goal.READ_AVAILABLE:
                 check_answers(plan, self._writer.state, made.running.spec.column_names)
             has_ended = True
         except StaleEpoch as fault:
@@ -189,7 +189,7 @@ class Pipeline:
         """Runs the steps that are divided, as the revision in force says, and takes a checkpoint that has all of them."""
         former = former_project(revision.document, files)
         former = with_matching_topics(former, self._topics, self._writer.state.topics)
-        RevisionRun(self._parts, former, log_id, available_now=True, finishes=True).run(former, revision)
+        RevisionRun(self._parts, former, log_id, goal=Goal.FINISH_STEPS).run(former, revision)
 
     def _continue_as(self, spec: PipelineSpec, numbers: tuple[int, ...]) -> Revision:
         """Records the project as the next revision. `numbers`: of its nodes."""

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from coordinator.copying.source import Source
 from coordinator.revisions.document import PlanDocument
 from coordinator.specification import InputTopic
-from coordinator.starting.binding import DatabaseName
+from coordinator.starting.database_names import DatabaseName
 from coordinator.starting.layouts import layout_of, layout_with, record_of
 from engine.analysis.without_outputs import without_outputs
 from io_kafka.offsets import TopicPartition

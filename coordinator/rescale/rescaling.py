@@ -29,7 +29,8 @@ from coordinator.rescale.view import RescaleView
 from coordinator.rescale.ways import Portion
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import ExpectedDatabases, birth_of
+from coordinator.starting.database_names import birth_of
+from coordinator.starting.standings import ExpectedDatabases
 from coordinator.starting.start import StartFindings
 from coordinator.status import StatusBoard
 from engine.resident.crew import Crew

@@ -12,6 +12,7 @@ import structlog
 from base.fault import Fault
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.core import Core
+from coordinator.goal import Goal
 from coordinator.requests import Requests
 from coordinator.rescale.requests import RescaleRefused
 from coordinator.rescale.rescaling import Rescaling
@@ -55,8 +56,8 @@ class RequestsInForce:
             case _:
                 assert_never(self._in_force)
 
-    def take(self, core: Core, crew: Crew, *, is_finishing: bool) -> None:
-        """Takes what was asked since the last call. `is_finishing`: the run only finishes steps of the project before."""
+    def take(self, core: Core, crew: Crew) -> None:
+        """Takes what was asked since the last call."""
         for asked in self._requests.take_layout():
             try:
                 self._rescaling.ask(asked.request, core, crew)
@@ -70,7 +71,7 @@ class RequestsInForce:
             try:
                 if core.stopping:
                     raise stopping()
-                if is_finishing:
+                if core.goal is Goal.FINISH_STEPS:
                     raise still_finishing()
                 room = Room.on_hosts(self._checkpoints.node_bytes, crew)
                 self._transitions.ask(wish.request, wish.answer, room)

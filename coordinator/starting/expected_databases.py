@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import ExpectedDatabases, Standing, judge
 from coordinator.starting.errors import StateLost
 from coordinator.starting.layouts import owners_by_version
 from coordinator.starting.reach import why_not_replayed
+from coordinator.starting.standings import ExpectedDatabases, Standing, judge
 from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
 from storage.identity import FoundDatabase

@@ -22,7 +22,8 @@ from dataclasses import replace
 import structlog
 
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import Bound, ExpectedDatabases, Offer, bind
+from coordinator.starting.binding import Bound, bind
+from coordinator.starting.standings import ExpectedDatabases, Offer
 from engine.resident.crew import Crew
 from engine.resident.crew.recruiting import Shrink
 from engine.resident.registration import Candidate

@@ -24,15 +24,7 @@ from base.slots import SlotSet, why_no_partition
 from base.version import EMPTY, VersionId
 from coordinator.revisions.document import Revision
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import (
-    Bound,
-    ExpectedDatabases,
-    Missing,
-    Offer,
-    bind,
-    leftover_databases,
-    replaced_databases,
-)
+from coordinator.starting.binding import Bound, Missing, bind
 from coordinator.starting.circuit_file import StateOwner
 from coordinator.starting.errors import DatabaseMissing, StateLost, TopicChanged
 from coordinator.starting.expected_databases import expected_databases, refuse_other_log
@@ -42,6 +34,7 @@ from coordinator.starting.reach import why_not_replayed
 from coordinator.starting.same_topics import refuse_lost_log, settled_topics
 from coordinator.starting.schemas import register_schemas
 from coordinator.starting.shrinking import companions_of, offers_of, shrink_of
+from coordinator.starting.standings import ExpectedDatabases, Offer, leftover_databases, replaced_databases
 from engine.analysis.marking import Marks
 from engine.analysis.release import Revisions
 from engine.analysis.retraction import append_only_inputs

@@ -1,7 +1,7 @@
 """What a run knows of the topics that it reads: where they begin and end, how many partitions they have, and whether they have grown.
 
 Guarantees: a partition that was added to a topic has no offset here before the identities count it, and the next division announces those. A
-run with `available_now` sees no message that arrived after its start.
+run that ends with its input sees no message that arrived after its start.
 
 The step log remembers what was divided. This is what the log cannot know: the first offsets of partitions that were never divided, and what the
 broker says now.
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import structlog
 
+from coordinator.goal import Goal
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import ends_of_tables
 from coordinator.starting.positions import starting_positions
@@ -47,11 +48,12 @@ class InputTopics:
         identities: tuple[TopicIdentity, ...],
         log: StepLogState,
         *,
-        available_now: bool,
+        goal: Goal,
         former: InputTopics | None = None,
     ) -> None:
         self._spec, self._topics, self._board = spec, topics, board
         self._monotonic = spec.kafka.outside.monotonic
+        self.goal = goal
         self._identities = as_large_as_known(identities, log.topics, spec.input_topics)
         self._is_announced = False
         self.table_ends = ends_of_tables(spec, log)
@@ -59,7 +61,7 @@ class InputTopics:
         # Within a run no question to the broker, which would be part of the pause in which a project changes.
         starts = offsets_if_known(log.next_offsets, spec.inputs, self._identities) if former is not None else None
         self._starts = self._find_starts(log.next_offsets) if starts is None else starts
-        self._until = self._ends_of(self._starts) if available_now else None
+        self._until = self._ends_of(self._starts) if goal.ends_with_input else None
         if self._until is not None and former is not None and former._until is not None:
             self._until = {where: former._until.get(where, end) for where, end in self._until.items()}
         self._growth_checked_at = self._monotonic()
@@ -93,7 +95,7 @@ class InputTopics:
         return offsets_after(self._starts, divided)
 
     def ends(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The last stable offsets of all partitions; with `available_now`, those at the start of the run. Shows the lag."""
+        """The last stable offsets of all partitions; in a run that ends with its input, those at its start. Shows the lag."""
         ends = self._ends_of(offsets) if self._until is None else ends_until(self._until, offsets)
         lag = {str(partition): ends[partition] - offsets[partition] for partition in ends}
         self._board.update(lag=lag)

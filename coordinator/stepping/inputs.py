@@ -1,7 +1,7 @@
 """The division of a step: which messages of the input topics it reads, and what its record says besides.
 
 Guarantees: a division starts where the division before it ended, according to the step log. A partition that was added to a topic is read
-only in a division whose record announces it. A run with `available_now` reads nothing that arrived after its start.
+only in a division whose record announces it. A run that ends with its input reads nothing that arrived after its start.
 
     input_topics.py   what the broker says of the topics        new_nodes.py   what a step gives to new nodes
     dividing.py       how many messages of each partition       clock.py, idle.py   the time of a step, and which inputs are silent
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 
+from coordinator.goal import Goal
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import limits_of_tables
 from coordinator.starting.positions import depends_on_the_start
@@ -57,8 +58,8 @@ def _partitions_of(log: StepLogState, step: int) -> frozenset[TopicPartition]:
 
 
 class Inputs:
-    """The divisions of one program in one run. `finishes`: the run ends with the steps that are divided, and divides none ahead. `former`: by
-    which the same run has divided before a recovery or another program. The new ones have as many widenings of a step as are left."""
+    """The divisions of one program in one run. `former`: by which the same run has divided before a recovery or another
+    program. The new ones have as many widenings of a step as are left."""
 
     def __init__(
         self,
@@ -69,10 +70,9 @@ class Inputs:
         log: StepLogState,
         *,
         board: StatusBoard,
-        finishes: bool = False,
         former: Inputs | None = None,
     ) -> None:
-        self.topics, self.new_nodes, self.finishes = topics, new_nodes, finishes
+        self.topics, self.new_nodes = topics, new_nodes
         self._spec, self._board = spec, board
         self._monotonic, self._wall_clock = spec.kafka.outside.monotonic, spec.kafka.outside.wall_clock
         self.clock = StepClock(reading_of(plan.circuit), spec.clock_resolution_us)
@@ -140,10 +140,10 @@ class Inputs:
         AHEAD_STEPS steps that are not divided yet, as long as a full step of input waits for each. If less waits, the division is chosen later,
         so that it holds what arrives until then. `errors`: the error rows after `step`. If outputs are to be released, the next division is
         chosen at a drained boundary."""
-        if self.finishes or not self._may_divide_ahead or self.new_nodes.is_release_due(log, errors):
+        if not self._may_divide_ahead or self.new_nodes.is_release_due(log, errors):
             return []
-        if log.revisions.drain is not None:
-            return []  # the step after its end runs another program
+        if self.topics.goal is Goal.FINISH_STEPS or log.revisions.drain is not None:
+            return []  # the step after the end of a drain runs another program
         dividing, limits = self._dividing, self._limits
         undivided = range(log.division_next, step + AHEAD_STEPS + 1)
         if not undivided or not dividing.is_full(log.divisions[log.division_next - 1].division, limits):

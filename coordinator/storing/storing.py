@@ -20,8 +20,8 @@ from base.term import Term
 from base.version import VersionId
 from coordinator.beside import Beside
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import ExpectedDatabases
 from coordinator.starting.expected_databases import restorable
+from coordinator.starting.standings import ExpectedDatabases
 from coordinator.status import StatusBoard
 from coordinator.storing.collecting import Collector
 from coordinator.storing.former import FormerVersion

@@ -10,17 +10,21 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group
 
+from base.fault import ExitCode
 from base.sizes import size_text
 from coordinator.shown_status import ENDED_PHASES, next_step_of
 from coordinator.storing import backups as kept
-from coordinator.storing.backups import Backup, why_not_reached
+from coordinator.storing.backups import REASONS_MAX, Backup, why_not_reached
+from coordinator.storing.manifest import DamagedManifest, backup_name, backup_objects, read_manifest
 from coordinator.storing.presence import lost_of_each
+from coordinator.storing.verifying import Verifying
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, plain_table, project_of, report_faults, show
 from stepwell.commands.steps import read_log
 from stepwell.commands.store_access import begins_of, log_id_of, store_of, stored_of, while_it_is_replaced
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning
+from storage.remote.errors import ObjectMissing, StoreFault
 
 app = typer.Typer(help="Keep checkpoints of the checkpoint store.", no_args_is_help=True, add_completion=False)
 
@@ -29,8 +33,6 @@ STORED_SECONDS_MAX = 600.0
 
 ASK_SECONDS = 5.0
 """Between two orders to make a checkpoint."""
-
-"""The phases of a service that does nothing any more."""
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Of the backup.")]
 
@@ -137,6 +139,66 @@ def _list_text(found: list[Backup]) -> Group | str:
             f"no: {backup.problem}" if backup.problem else "yes",
         )
     return Group(table)
+
+
+LAST = "the version that was stored last"
+"""How the text of `verify` calls it."""
+
+
+@app.command()
+def verify(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Default: all backups, and the version that was stored last.")
+    ] = None,
+    spec: SpecOption = None,
+    conf: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read the objects of backups to their ends, and compare them with their checksums. Nothing is written."""
+    with report_faults(as_json):
+        project = project_of(spec, conf)
+        store = store_of(project)
+        verifying = Verifying(store)
+        names = (
+            [name] if name is not None else sorted(filter(None, map(backup_name, backup_objects(store, project.name))))
+        )
+        found = {f"backup {each}": _verify_backup(verifying, project.name, each) for each in names}
+        if name is None:
+            found[LAST] = while_it_is_replaced(lambda: _verify_last(verifying, project), is_last=True)
+        show(
+            {shown: [fault.message for fault in faults] for shown, faults in found.items()},
+            as_json=as_json,
+            text=_verified_text(found, verifying),
+        )
+        if any(found.values()):
+            raise typer.Exit(ExitCode.STATE)
+
+
+def _verify_backup(verifying: Verifying, pipeline: str, name: str) -> list[StoreFault]:
+    """What is wrong with the objects of a backup, or with its manifest. Raises BadBackup if there is none, and faults of the store."""
+    try:
+        _, _, manifest = kept.read_backup(verifying.store, pipeline, name)
+    except DamagedManifest as fault:
+        return [fault]
+    return verifying.verify(manifest)
+
+
+def _verify_last(verifying: Verifying, project: Project) -> list[StoreFault]:
+    """What is wrong with the objects of the version that was stored last. Raises ObjectMissing if one is missing, which a service may have
+    deleted because it has stored a newer version since; and faults of the store and of Kafka."""
+    stored = stored_of(project.name, read_log(project))
+    faults = verifying.verify(read_manifest(verifying.store, stored.manifest, stored.digest))
+    for fault in faults:
+        if isinstance(fault, ObjectMissing):
+            raise fault
+    return faults
+
+
+def _verified_text(found: dict[str, list[StoreFault]], verifying: Verifying) -> str:
+    reasons = {shown: "; ".join(fault.message for fault in faults[:REASONS_MAX]) for shown, faults in found.items()}
+    lines = [f"{shown}: {reason or 'whole'}" for shown, reason in reasons.items()]
+    count = len(verifying.object_faults)
+    return "\n".join([*lines, f"{count} object{'s' if count != 1 else ''} read, {size_text(verifying.read_bytes)}"])
 
 
 @app.command()

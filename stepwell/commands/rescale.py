@@ -10,6 +10,7 @@ import typer
 from rich.live import Live
 
 from base.fault import ExitCode
+from coordinator.goal import Goal
 from coordinator.starting.layouts import has_same_target, layout_of, part_of
 from engine.model.layout import Policy
 from io_kafka.step_log.layout_records import LayoutRecord
@@ -126,7 +127,7 @@ def rescale_offline(project: Project, workers: int, policy: Policy | None) -> di
     with start_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
         from stepwell.commands.serve import RunOptions, serve
 
-        status = serve(project, spark, RunOptions(workers=workers, policy=policy, only_layout=True))
+        status = serve(project, spark, RunOptions(workers=workers, policy=policy, goal=Goal.RESCALE))
     layout = status["layout"]
     if not layout:
         raise typer.Exit(int(ExitCode.INTERRUPTED))

@@ -85,11 +85,16 @@ def restore_to(project: Project, stored: Stored, folder: Path, *, is_dry: bool) 
     births = manifest.placed.owners
     missing = _missing(host, stored)
     if not is_dry:
-        for worker in missing:
-            host.databases.mkdir(parents=True, exist_ok=True)
-            path = host.of_worker(worker, births[worker])
-            _download(stored, worker, path)
-        _owner(project.name, stored, moment.document).write(state, os.getpid())
+        try:
+            for worker in missing:
+                host.databases.mkdir(parents=True, exist_ok=True)
+                path = host.of_worker(worker, births[worker])
+                _download(stored, worker, path)
+            _owner(project.name, stored, moment.document).write(state, os.getpid())
+        except OSError as fault:
+            raise NotRestored(
+                f"nothing can be written to {storage}: {fault.strerror}.", "Name another folder with --to."
+            ) from fault
     last = moment.log.stored
     return Restored(
         version=manifest.version.version,

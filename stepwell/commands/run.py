@@ -91,12 +91,8 @@ def run(
         raise typer.BadParameter("--apply, --as-recorded and --full-refresh exclude each other")
     if hand_over and (full_refresh or available_now):
         raise typer.BadParameter("--hand-over goes with neither --full-refresh nor --available-now")
-    if (from_now or append or retract or gradual) and not apply:
-        raise typer.BadParameter(
-            "--from-now, --append, --retract and --gradual say how a change is applied: give --apply too"
-        )
-    if reload and not apply:
-        raise typer.BadParameter("--reload goes with --apply; a full refresh loads all tables again")
+    if not apply:
+        _refuse_choices(says_how=bool(from_now or append or retract or gradual), says_reload=bool(reload))
     on_change: OnChange = "apply" if apply else "keep" if as_recorded else "refuse"
     if log_format is not None:
         use_format(log_format)  # also for an error in the project file
@@ -108,10 +104,11 @@ def run(
             from io_kafka.clients.settings import KafkaSettings
 
             BrokerProbe(KafkaSettings.parse(project.settings.kafka)).refuse_if_lasting()  # while Spark starts
+            from coordinator.goal import Goal
             from stepwell.commands.serve import RunOptions, serve  # takes more than a second
 
             options = RunOptions(
-                available_now=available_now,
+                goal=Goal.READ_AVAILABLE if available_now else Goal.SERVE,
                 full_refresh=full_refresh,
                 on_change=on_change,
                 chosen=chosen_of(from_now, append, retract, reload, gradual=gradual),
@@ -124,6 +121,16 @@ def run(
             note(end_text(status))
         else:
             show(status, as_json=as_json, text=end_text(status))
+
+
+def _refuse_choices(*, says_how: bool, says_reload: bool) -> None:
+    """Raises BadParameter for an option that says how a change is applied, because this run applies none."""
+    if says_how:
+        raise typer.BadParameter(
+            "--from-now, --append, --retract and --gradual say how a change is applied: give --apply too"
+        )
+    if says_reload:
+        raise typer.BadParameter("--reload goes with --apply; a full refresh loads all tables again")
 
 
 def end_text(status: Mapping[str, Any]) -> str:

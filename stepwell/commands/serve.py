@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from base.address import Address
 from base.fault import exit_code_of
 from base.on_change import OnChange
+from coordinator.goal import Goal
 from coordinator.pipeline import Pipeline
 from coordinator.requests import Requests
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
@@ -61,10 +62,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class RunOptions:
     """What the command says about one run. `hand_over`: see hand_over.py. `on_change`: what is done if the files have another project than the
-    state, and `chosen` how. `workers` and `policy`: of the layout; None keeps what the state has. `only_layout`: change the layout, read
-    nothing, and leave."""
+    state, and `chosen` how. `workers` and `policy`: of the layout; None keeps what the state has."""
 
-    available_now: bool = False
+    goal: Goal = Goal.SERVE
     full_refresh: bool = False
     on_change: OnChange = "refuse"
     chosen: Chosen = NOTHING_CHOSEN
@@ -72,13 +72,12 @@ class RunOptions:
     hand_over: bool = False
     workers: int | None = None
     policy: Policy | None = None
-    only_layout: bool = False
 
     @property
     def may_keep_plan(self) -> bool:
         """A run that ends by itself would end before a kept plan is compared, and a full refresh may follow changed definitions, as a change
         that is to be applied does."""
-        return not (self.available_now or self.full_refresh or self.only_layout or self.on_change == "apply")
+        return self.goal is Goal.SERVE and not self.full_refresh and self.on_change != "apply"
 
 
 def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[str, Any]:
@@ -164,10 +163,9 @@ def _run(
             bell=bell,
         )
         pipeline_run.run(
-            available_now=options.available_now,
+            goal=options.goal,
             endpoint=server.endpoint.url,
             full_refresh=options.full_refresh,
-            only_layout=options.only_layout,
             on_change=options.on_change,
             chosen=options.chosen,
             expect_epoch=turn,

@@ -106,7 +106,7 @@ Stream = Iterator[tuple[bytes, memoryview]]
 def _passes(store: ObjectStore, chain: Chain, identity: Identity) -> Iterator[list[Stream]]:
     """The streams of each pass, from the one that counts most to the one that counts least. The parts of the base are one stream, because their
     keys ascend."""
-    streams_of = [(packed.kind, _stream(store, packed, header)) for packed, header in headers_of(chain, identity)]
+    streams_of = [(packed.kind, records_of(store, packed, header)) for packed, header in headers_of(chain, identity)]
     streams: list[Stream] = [chained.from_iterable(stream for kind, stream in streams_of if kind == "base")]
     for kind, stream in streams_of:
         if kind == "base":
@@ -118,9 +118,9 @@ def _passes(store: ObjectStore, chain: Chain, identity: Identity) -> Iterator[li
     yield streams[::-1]
 
 
-def _stream(store: ObjectStore, packed: Pack, header: PackHeader) -> Stream:
-    """The records of a pack. Raises ForeignPack if its header is another one, and DamagedPack in the end if it is not the object that the chain
-    names."""
+def records_of(store: ObjectStore, packed: Pack, header: PackHeader) -> Stream:
+    """The records of a pack, each verified, in the order of their keys. Raises ObjectMissing, OtherPackFormat, ForeignPack if its header is
+    another one, and DamagedPack, which may come only after the last record, if it is not the object that the chain names."""
     reader = PackReader(packed.name, store.read(packed.name))
     reader.expect(header)
     yield from reader.records()

@@ -10,6 +10,7 @@ from typing import cast
 import pyarrow as pa
 import pytest
 
+from coordinator.goal import Goal
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting import batch_tables
 from coordinator.starting.batch_tables import limits_of_tables, load_tables
@@ -173,11 +174,11 @@ def test_tables_are_divided_before_everything_else() -> None:
     of_table = {TopicPartition(TOPIC, number): end for number, end in broker.ends.items()}
     cluster = Cluster({IN0: 7, **{place: end + 100 for place, end in of_table.items()}})  # somebody else wrote behind
     found = (identity("in", 1), identity(TOPIC, TABLE_PARTITIONS))
-    for available_now in (False, True):
+    for goal in (Goal.SERVE, Goal.READ_AVAILABLE):
         log = replace_steps(broker.log)
         plan = NumberedCircuit(given.circuit, tuple(range(len(given.circuit.nodes))))
         board = StatusBoard("p")
-        topics = InputTopics(given, cast(Topics, cluster), board, found, log, available_now=available_now)
+        topics = InputTopics(given, cast(Topics, cluster), board, found, log, goal=goal)
         inputs = Inputs(given, plan, topics, NewNodes(plan, Portions(HASHES)), log, board=board)
         step, divided = 0, []
         while (division := inputs.choose(log, step)) is not None:

@@ -12,15 +12,12 @@ from hypothesis import strategies as st
 
 from base.term import Term
 from base.version import EMPTY, VersionId
-from coordinator.starting.binding import (
-    Bound,
-    DatabaseName,
+from coordinator.starting.binding import Bound, Missing, bind
+from coordinator.starting.database_names import DatabaseName, birth_of
+from coordinator.starting.standings import (
     ExpectedDatabases,
-    Missing,
     Offer,
     Standing,
-    bind,
-    birth_of,
     judge,
     leftover_databases,
     replaced_databases,

@@ -27,6 +27,7 @@ from coordinator.checkpoints.phases import (
     NoCheckpoint,
 )
 from coordinator.core import Core
+from coordinator.goal import Goal
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Wish
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle, Moving, Weighing
@@ -93,8 +94,8 @@ def ids() -> Callable[[], str]:
     return lambda: f"c{next(numbers)}"
 
 
-def opened(version: VersionId = EMPTY, *, available_now: bool = False) -> Core:
-    return Core(version, ids(), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, available_now)
+def opened(version: VersionId = EMPTY, *, goal: Goal = Goal.SERVE) -> Core:
+    return Core(version, ids(), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=goal)
 
 
 def do(action: Action, core: Core, log: Log, ahead: int = 0) -> None:
@@ -178,7 +179,7 @@ class Run(RuleBasedStateMachine):
         self.log = Log()
         self.held: dict[int, tuple[VersionId, ...]] = {0: (EMPTY,), 1: (EMPTY,)}
         self.ids = ids()
-        self.core = Core(EMPTY, self.ids, Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT)
+        self.core = Core(EMPTY, self.ids, Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=Goal.SERVE)
         self.state = 0
         self.exited = False
 
@@ -223,7 +224,7 @@ class Run(RuleBasedStateMachine):
         self.held = dict.fromkeys(self.held, (version,))
         if self.log.intent == version:
             self.log.complete(version)
-        self.core = Core(version, self.ids, Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT)
+        self.core = Core(version, self.ids, Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=Goal.SERVE)
         self.state = version.step
         self.exited = False
 
@@ -450,7 +451,7 @@ def test_a_stop_within_a_replay_needs_no_checkpoint() -> None:
 
 
 def test_what_was_there_at_the_start_is_read_and_then_the_run_stops() -> None:
-    core, log = opened(available_now=True), Log(divided=1)
+    core, log = opened(goal=Goal.READ_AVAILABLE), Log(divided=1)
     step_through(core, log, 3)
     assert core.next(log) == Divide(1)
     core.nothing_to_read()
@@ -541,7 +542,7 @@ def weigh(core: Core) -> None:
 
 def shrinking(log: Log) -> Core:
     """A core of a run for the layout alone."""
-    return Core(EMPTY, ids(), Rescale.resume(owned_by(0, 1), log), Transition(), PRESENT, only_layout=True)
+    return Core(EMPTY, ids(), Rescale.resume(owned_by(0, 1), log), Transition(), PRESENT, goal=Goal.RESCALE)
 
 
 def kinds_until_exit(core: Core, log: Log) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from coordinator.goal import Goal
 from coordinator.specification import InputTopic, Pace, PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.status import StatusBoard
@@ -165,7 +166,7 @@ class Log(GrowingLog):
 class Run:
     ends: Mapping[TopicPartition, int]
     rows: int = 4
-    available_now: bool = False
+    goal: Goal = Goal.SERVE
     starting: str = "earliest"
     idle_after_s: float | None = None
 
@@ -185,7 +186,7 @@ class Run:
             self.board,
             found,
             self.log,
-            available_now=self.available_now,
+            goal=self.goal,
             former=None if former is None else former.topics,
         )
         given_to_new = NewNodes(plan, Portions(HASHES, drained=DrainPortions(1)), before=before)
@@ -380,7 +381,7 @@ def test_after_less_than_two_steps_one_is_divided_ahead() -> None:
 
 
 def test_available_now_ignores_later_messages() -> None:
-    run = Run({IN0: 3}, available_now=True)
+    run = Run({IN0: 3}, goal=Goal.READ_AVAILABLE)
     run.cluster.ends[IN0] = 9
     assert run.inputs.topics.ends_now
     assert run.divide(run.inputs.choose(run.log, 0)).ends == {IN0: 3}

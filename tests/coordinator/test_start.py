@@ -11,9 +11,10 @@ import pytest
 from base.common_version import NoCommonVersion
 from base.slots import SlotSet
 from base.version import EMPTY, VersionId
-from coordinator.starting.binding import Bound, ExpectedDatabases
+from coordinator.starting.binding import Bound
 from coordinator.starting.errors import CircuitChanged, StateLost
 from coordinator.starting.same_project import check_same_circuit
+from coordinator.starting.standings import ExpectedDatabases
 from coordinator.starting.start import StartFindings, open_latest
 from engine.errors import TaskLost
 from engine.model.circuit import Circuit, Node, View

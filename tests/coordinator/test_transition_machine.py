@@ -10,6 +10,7 @@ from base.version import EMPTY
 from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.boundary import Boundary
 from coordinator.core import Core
+from coordinator.goal import Goal
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
 from coordinator.revisions.turns import TurnName
@@ -50,7 +51,7 @@ def log_of(*records: Record) -> Log:
 
 
 def core_of(log: Log, program: ProgramKey) -> Core:
-    return Core(EMPTY, ids(), Rescale(Idle(owned_by(0, 1))), Transition(), program)
+    return Core(EMPTY, ids(), Rescale(Idle(owned_by(0, 1))), Transition(), program, goal=Goal.SERVE)
 
 
 def run_step(core: Core, log: Log, step: int) -> None:
@@ -101,7 +102,7 @@ def test_a_run_that_ends_with_its_input_waits_for_what_is_done_beside_the_steps(
     """A project that is being prepared is applied before the run ends."""
     log = log_of()
     core = core_of(log, PRESENT)
-    core.available_now, core.transition.request = True, "preparing"
+    core.goal, core.transition.request = Goal.READ_AVAILABLE, "preparing"
     core.nothing_to_read()
     assert core.next(log) == Wait()
     core.transition.refused()
@@ -175,7 +176,7 @@ def test_a_drain_is_some_steps_of_one_program_in_which_nothing_is_due() -> None:
     nothing."""
     log = log_of(begins(gradual=True), fills(0, WHOLE))
     core = core_of(log, FILLING)
-    core.available_now = True
+    core.goal = Goal.READ_AVAILABLE
     run_step(core, log, 0)
     look(core, log)
     core.transition.measured((), reads_again=False)
@@ -203,7 +204,7 @@ def test_what_was_read_again_is_in_a_checkpoint_before_the_switch() -> None:
     """No replay across the switch needs those messages then, which may have expired. A run that ends with its input waits for it too."""
     log = log_of(begins(), fills(0, WHOLE))
     core = core_of(log, FILLING)
-    core.available_now = True
+    core.goal = Goal.READ_AVAILABLE
     run_step(core, log, 0)
     look(core, log)
     assert core.next(log) == Measure()

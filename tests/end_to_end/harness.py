@@ -28,6 +28,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from coordinator.goal import Goal
 from coordinator.pipeline import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import InputTopic, PipelineSpec
@@ -303,7 +304,7 @@ class Playground:
             pipeline = Pipeline(
                 resolved.spec, cluster, requests or Requests(), board, table_rows=self.table_rows, planners=PLANNERS
             )
-            pipeline.run(**{"available_now": True, **options})
+            pipeline.run(**{"goal": Goal.READ_AVAILABLE, **options})
         finally:
             wait_for_threads(cluster)
         return board.show()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.checkpoints.checkpointing import Checkpointing
+from coordinator.goal import Goal
 from coordinator.requests import Requests
 from coordinator.shown_status import next_step_of
 from coordinator.status import StatusBoard
@@ -66,7 +67,7 @@ def test_a_stop_leaves_a_division_that_the_next_run_takes_up(play: Playground) -
                 requests.ask("stop")
 
     board = StopsAfterStep1(resolved.spec.name)
-    play.run(resolved, board=board, requests=requests, available_now=False)
+    play.run(resolved, board=board, requests=requests, goal=Goal.SERVE)
     state = play.log(resolved)
     # Step 2 was running when step 1 was written.
     assert ([record.step for record in state.pending], state.steps, state.checkpoints[-1].step) == ([3], 3, 3)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import pytest
 
+from coordinator.goal import Goal
 from coordinator.rescale import cut_budget
 from coordinator.rescale.cut_budget import CutBudget
 from coordinator.rescale.requests import PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
@@ -370,13 +371,13 @@ def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stop
     assert (play.log(resolved).rescale is not None) == is_stopped
     send_small(play, 2)
     wanted = replace(resolved, spec=replace(resolved.spec, workers_now=workers, policy_now=Dynamic()))
-    status = play.run(wanted, threads(), only_layout=True, available_now=False)
+    status = play.run(wanted, threads(), goal=Goal.RESCALE)
     assert status["steps_run"] == 0 and members(play, resolved) == workers
     layout = play.log(resolved).layout
     assert layout is not None and layout.policy.kind == "dynamic"
     assert is_stopped or layout.shards == Dynamic().shards_needed(workers)  # a cut may have ended within a shard
     number = layout.number
-    assert play.run(wanted, threads(), only_layout=True, available_now=False)["steps_run"] == 0
+    assert play.run(wanted, threads(), goal=Goal.RESCALE)["steps_run"] == 0
     layout = play.log(resolved).layout
     assert layout is not None and layout.number == number, "there was nothing to change"
     play.run(resolved, threads())

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from base.term import Term
+from coordinator.goal import Goal
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.running import recovery
 from coordinator.starting.errors import CircuitChanged, StateLost
@@ -217,7 +218,7 @@ def test_only_the_layout_is_changed_by_a_run_for_that(play: Playground) -> None:
     send_both(play, 1)
     play.run(counted(play, 1))
     with pytest.raises(CircuitChanged):
-        play.run(counted(play, 1, sums="totals"), only_layout=True)
+        play.run(counted(play, 1, sums="totals"), goal=Goal.RESCALE)
 
 
 @pytest.mark.parametrize(("config", "partitions"), [({"cleanup.policy": "delete"}, 1), ({}, 2)])

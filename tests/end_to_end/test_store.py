@@ -16,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
+from base.fault import ExitCode
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest, TurnTransition
 from coordinator.running import recovery
@@ -521,6 +522,7 @@ def test_a_backup_keeps_a_version_to_which_the_pipeline_can_go_back(
         play.send("orders", orders(200 + 10 * number, 10))
         play.run(started)
     assert [(each["name"], each["problem"]) for each in command(project, "backup", "list")] == [("before", "")]
+    assert command(project, "backup", "verify") == {"backup before": [], "the version that was stored last": []}
     written = len(play.read("totals"))
     assert command(project, "restore", "--backup", "before", "--dry-run")["steps_to_replay"] == 3
     # A service may replace the version that was stored last after a command has read the log, and deletes its manifest then.
@@ -545,11 +547,24 @@ def test_a_backup_keeps_a_version_to_which_the_pipeline_can_go_back(
     assert command(project, "backup", "list") == []
 
 
-def command(project: Project, *arguments: str) -> Any:
+def test_a_backup_with_a_changed_byte_is_named(play: Playground, started: Resolved) -> None:
+    """It has the size that it had, so a list of objects shows nothing."""
+    project = started.project.project
+    command(project, "backup", "create", "before")
+    pack = max(store_of(play).rglob("*base*"), key=lambda file: file.stat().st_size)
+    content = bytearray(pack.read_bytes())
+    content[len(content) // 2] ^= 1
+    pack.write_bytes(content)
+    assert [each["problem"] for each in command(project, "backup", "list")] == [""]
+    found = command(project, "backup", "verify", "before", code=ExitCode.STATE)
+    assert list(found) == ["backup before"] and pack.name in found["backup before"][0]
+
+
+def command(project: Project, *arguments: str, code: int = 0) -> Any:
     """A command of the command line, in this process."""
     with capture_logs():  # which the commands would print before their answer
         ended = CliRunner().invoke(
             app, [*arguments, "--spec", str(project.spec_file), "--json"], catch_exceptions=False
         )
-    assert ended.exit_code == 0, ended.output
+    assert ended.exit_code == code, ended.output
     return json.loads(ended.stdout)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from base.version import VersionId
+from coordinator.goal import Goal
 from coordinator.requests import Requests
 from coordinator.rescale.requests import PauseRequest, RescaleRequest, TurnRequest
 from coordinator.starting.circuit_file import read_owner
@@ -73,7 +74,7 @@ def folders(resolved: Resolved) -> list[str]:
 
 def broken_off(play: Playground, resolved: Resolved, order: Order, requests: Requests | None = None) -> None:
     with arm(order), pytest.raises(Crash):
-        play.run(resolved, threads(one_for_all=True), requests=requests, available_now=False)
+        play.run(resolved, threads(one_for_all=True), requests=requests, goal=Goal.SERVE)
     Database.close_all()
 
 
@@ -110,7 +111,7 @@ def test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed(
 
     with monkeypatch.context() as patched:
         on_call(patched, CrewSlots, "give", 1, stop)
-        play.run(resolved, threads(), requests=requests, available_now=False)
+        play.run(resolved, threads(), requests=requests, goal=Goal.SERVE)
     assert rows_of(resolved) == ROWS and told(resolved)[0] == "OK"
     broken_off(play, resolved, Order("cut.exported", "raise"))
     assert folders(resolved) in (["0000", "0001", "0002"], ["0000", "0001", "0003"])

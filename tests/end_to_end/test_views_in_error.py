@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.goal import Goal
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import ViewsInError
 from engine.errors import DataError
@@ -345,8 +346,7 @@ def test_what_is_withheld_survives_a_change_of_the_layout(play: Playground) -> N
         play.run(
             replace(resolved, spec=replace(resolved.spec, workers_now=workers)),
             threads(),
-            only_layout=True,
-            available_now=False,
+            goal=Goal.RESCALE,
         )
         play.send("in", [number(20 + workers, "e", workers)], 0)
         assert {"ratios", "most"} <= run(play, resolved).keys()

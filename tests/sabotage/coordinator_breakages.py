@@ -6,6 +6,7 @@ from tests.sabotage.breakage import Breakage, Edit
 
 CORE, PIPELINE, START = "coordinator/core.py", "coordinator/pipeline.py", "coordinator/starting/start.py"
 REACH = "coordinator/starting/reach.py"
+STANDINGS = "coordinator/starting/standings.py"
 BINDING, TEST_BINDING = "coordinator/starting/binding.py", "tests/coordinator/test_binding.py"
 INPUTS, STEPPING, RECOVERIES = (
     "coordinator/stepping/inputs.py",
@@ -484,7 +485,13 @@ COORDINATOR = (
         "generation-forgotten",
         "Databases of before a full refresh pass for those after it.",
         "no silence",
-        (Edit(BINDING, 'f"{self.log_id}/{self.generation}/{self.worker}/', 'f"{self.log_id}/0/{self.worker}/'),),
+        (
+            Edit(
+                "coordinator/starting/database_names.py",
+                'f"{self.log_id}/{self.generation}/{self.worker}/',
+                'f"{self.log_id}/0/{self.worker}/',
+            ),
+        ),
         ("tests/coordinator/test_refresh.py::test_outputs_are_rebuilt_from_the_input_that_is_there_now",),
         tells="StateLost",
     ),
@@ -581,7 +588,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                BINDING,
+                STANDINGS,
                 "births.get(found.worker) == found.birth and v in found.versions for",
                 "births.get(found.worker) == found.birth and found.versions[-1].version >= v.version for",
             ),
@@ -607,7 +614,7 @@ COORDINATOR = (
         "no silence",
         (
             Edit(
-                BINDING,
+                STANDINGS,
                 "return Standing.BLANK if found.versions == (EMPTY,) else Standing.STALE",
                 "return Standing.STALE",
             ),

@@ -216,7 +216,7 @@ LAYOUT = (
         "5 fences",
         (
             Edit(
-                BINDING,
+                "coordinator/starting/standings.py",
                 "kept.get(each.worker) != each.birth and name.epoch <= epoch:",
                 "kept.get(each.worker) != each.birth:",
             ),

@@ -6,6 +6,7 @@ from tests.sabotage.breakage import Breakage, Edit
 
 STORING, TESTS = "coordinator/storing", "tests/coordinator/storing"
 TEST_COLLECTING, TEST_MACHINE = f"{TESTS}/test_collecting.py", f"{TESTS}/test_machine.py"
+TEST_VERIFYING = f"{TESTS}/test_verifying.py"
 TEST_BINDING, TEST_LOG = "tests/coordinator/test_binding.py", "tests/io_kafka/test_step_log.py"
 TEST_STORE = "tests/end_to_end/test_store.py"
 TEST_SHRINKING = "tests/simulator/test_shrinking.py"
@@ -101,6 +102,19 @@ STORING_OF_RUNS = (
             ),
         ),
         (f"{TEST_BINDING}::test_a_version_that_all_hosts_have_is_better_than_the_store",),
+    ),
+    Breakage(
+        "verified-by-its-header",
+        "`backup verify` reads no more of an object than its first record.",
+        VERSIONS,
+        (
+            Edit(
+                f"{STORING}/verifying.py",
+                "            for _ in records_of(self.store, packed, header):\n                pass\n",
+                "            next(iter(records_of(self.store, packed, header)), None)\n",
+            ),
+        ),
+        (f"{TEST_VERIFYING}::test_a_changed_byte_is_found_wherever_it_is",),
     ),
     Breakage(
         "steps-since-the-stored-version-forgotten",

@@ -529,7 +529,7 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/core.py",
-                "        self.exhausted = self.finishes  # it may have something to do without input, or other input\n",
+                "        self.exhausted = self.goal is Goal.FINISH_STEPS  # it may have something to do without input, or other input\n",
                 "",
             ),
         ),
@@ -624,7 +624,7 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/running/requests_in_force.py",
-                "                if is_finishing:\n                    raise still_finishing()\n",
+                "                if core.goal is Goal.FINISH_STEPS:\n                    raise still_finishing()\n",
                 "",
             ),
         ),

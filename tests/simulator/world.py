@@ -18,6 +18,7 @@ from typing import Literal
 
 from base.slots import SlotSet
 from base.term import Term
+from coordinator.goal import Goal
 from coordinator.pipeline import Pipeline
 from coordinator.requests import Requests
 from coordinator.rescale.requests import LayoutRequest, PauseRequest, ReplaceRequest, RescaleRequest, TurnRequest
@@ -419,7 +420,9 @@ class World:
             cluster = Cluster(SimLauncher(self), self.network.transport)
             self.boards[process] = board = StatusBoard(process.name)
             pipeline = Pipeline(self._spec(project, workers_now), cluster, requests, board, planners=PLANNERS)
-            pipeline.run(available_now=available_now, expect_epoch=expect, claimed=claimed)
+            pipeline.run(
+                goal=Goal.READ_AVAILABLE if available_now else Goal.SERVE, expect_epoch=expect, claimed=claimed
+            )
             self.ended[process] = None
             self.tell("ended")
         except PASSING as fault:

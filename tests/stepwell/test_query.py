@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 from base.term import Term
 from base.text.months import MONTH
 from base.version import VersionId
+from coordinator.goal import Goal
 from coordinator.pipeline import Pipeline
 from coordinator.requests import Requests
 from coordinator.starting.circuit_file import read_owner
@@ -77,7 +78,7 @@ class Auction:
     def run(self) -> None:
         spec = pipeline_spec(self.project.project, plan_project(self.project, self.circuit))
         Pipeline(spec, spark_cluster(self.spark.sparkContext, spec.name), Requests(), StatusBoard(spec.name)).run(
-            available_now=True
+            goal=Goal.READ_AVAILABLE
         )
 
 
