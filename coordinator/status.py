@@ -133,6 +133,15 @@ class StatusChanges(TypedDict, total=False):
     error: str | None
 
 
+@dataclass(frozen=True)
+class LayoutStatus:
+    """The fields of `Status` of the same names. They are replaced and not changed."""
+
+    worker_bytes: Mapping[str, int]
+    layout: Mapping[str, Any]
+    layout_fault: str | None
+
+
 class StatusBoard:
     """The status behind a lock. `measures`: what the run counts and measures beside it."""
 
@@ -216,10 +225,11 @@ class StatusBoard:
         with self._lock:
             return sum(self._status.lag.values()) if self._status.lag else None
 
-    def of_layout(self) -> tuple[dict[str, int], dict[str, Any], str | None]:
-        """`worker_bytes`, `layout` and `layout_fault`. They are replaced and not changed."""
+    def layout_status(self) -> LayoutStatus:
+        """What `show` has of the layout, without a copy of everything else."""
         with self._lock:
-            return self._status.worker_bytes, self._status.layout, self._status.layout_fault
+            status = self._status
+            return LayoutStatus(status.worker_bytes, status.layout, status.layout_fault)
 
     def of_probes(self) -> tuple[str, Mapping[str, int]]:
         """The phase, as `show` has it, and `lag`, which is replaced and not changed. Anyone may ask for it at any rate, so nothing is copied."""

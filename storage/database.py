@@ -49,7 +49,7 @@ from storage.errors import (
     UnknownVersion,
     WrongDatabase,
 )
-from storage.identity import Identity
+from storage.identity import DatabaseFacts, Identity
 from storage.layer_folders import COMPACT, disk_bytes, remove_layers, with_working
 from storage.parts import PartedLayer
 from storage.pins import Pin
@@ -135,12 +135,11 @@ class Database:
             return other.owner
 
     @staticmethod
-    def look(path: Path) -> tuple[Identity, tuple[VersionId, ...], int]:
-        """(identity, complete versions, bytes on disk of the committed records). Any process may ask, whether the
-        database is open or not. Raises OtherFormat and what `versions` raises."""
+    def look(path: Path) -> DatabaseFacts:
+        """What the database says of itself. Any process may ask, whether it is open or not. Raises OtherFormat and what `versions` raises."""
         path = path.resolve()
         present = committed.read_description(path)
-        return present.identity, present.versions, disk_bytes(path / COMMITTED)
+        return DatabaseFacts(present.identity, present.versions, disk_bytes(path / COMMITTED))
 
     @staticmethod
     def fence(path: Path, *, epoch: int, identity: Identity) -> FencedState:

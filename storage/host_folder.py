@@ -199,7 +199,8 @@ def _look_at(folder: Path) -> FoundDatabase | None:
     try:
         if not folder.exists() or not any(folder.iterdir()):
             return None
-        return FoundDatabase(worker, *Database.look(folder), birth=birth)
+        facts = Database.look(folder)
+        return FoundDatabase(worker, facts.identity, facts.versions, facts.disk_bytes, birth=birth)
     except OtherFormat as other:
         return FoundDatabase(worker, other.owner, versions=(), disk_bytes=0, fault=str(other), birth=birth)
     except NoDatabase as fault:

@@ -21,6 +21,15 @@ class Identity:
 
 
 @dataclass(frozen=True)
+class DatabaseFacts:
+    """What a database says of itself to any process. `versions`: the complete ones, ascending. `disk_bytes`: of the committed records."""
+
+    identity: Identity
+    versions: tuple[VersionId, ...]
+    disk_bytes: int
+
+
+@dataclass(frozen=True)
 class FoundDatabase:
     """A database that a process has found in a folder. `worker` and `birth` are what the folder's name says.
 

@@ -223,6 +223,7 @@ def test_the_coordinator_is_a_loop_and_folders() -> None:
         "pipeline",
         "loop",
         "core",
+        "goal",
         "actions",
         "boundary",
         "requests",

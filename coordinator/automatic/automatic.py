@@ -157,14 +157,14 @@ class Automatic:
         self._show()
 
     def _surroundings(self, blocked: str) -> Surroundings:
-        sizes, layout, fault = self._board.of_layout()
-        live = layout.get("measured", {}).get("live")
+        status = self._board.layout_status()
+        live = status.layout.get("measured", {}).get("live")
         return Surroundings(
             blocked=blocked,
             slots=self._launcher.slots,
-            state_bytes=sum(sizes.values()) if sizes else None,
+            state_bytes=sum(status.worker_bytes.values()) if status.worker_bytes else None,
             bytes_per_s=None if live is None else live["bytes_per_s"],
-            fault=fault or "",
+            fault=status.layout_fault or "",
         )
 
     # Requests for rescales

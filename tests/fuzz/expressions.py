@@ -147,7 +147,7 @@ class Expressions:
 
     def condition(self, scope: Sequence[Column], depth: int = 2) -> Expr:
         makers: list[Callable[[], Expr]] = [lambda: self.compare(scope, depth)] * 4
-        makers += [lambda: self.null_test(scope), lambda: self.in_list(scope)]
+        makers += [lambda: self.null_test(scope), lambda: self.in_list(scope), lambda: self.compare_rows(scope, depth)]
         if depth > 0:
             makers += [lambda: self.connected(scope, depth), lambda: self.of_type(scope, BOOLEAN, depth)]
         return self.chance.choice(makers)()
@@ -158,6 +158,21 @@ class Expressions:
         right = self.of_type(scope, left.type, depth - 1)
         operator = self.chance.choice(("=", "<", ">=", "<>", "<=>", ">="))
         return Expr(f"{{0}} {operator} {{1}}", BOOLEAN, (left, right))
+
+    def compare_rows(self, scope: Sequence[Column], depth: int) -> Expr:
+        """(a, b) beside another row, or beside a list of rows."""
+        columns = [c for c in scope if c.type in DDL and "<" not in c.type and not c.loose]
+        if len(columns) < 2:
+            return self.compare(scope, depth)
+        left = tuple(Expr(column.sql, column.type) for column in self.chance.sample(columns, 2))
+
+        def row() -> tuple[Expr, ...]:
+            return tuple(self.of_type(scope, each.type, depth - 1) for each in left)
+
+        operator = self.chance.choice(("=", "<", ">=", "<>", "<=>", "IN", "NOT IN"))
+        if "IN" not in operator:
+            return Expr(f"({{0}}, {{1}}) {operator} ({{2}}, {{3}})", BOOLEAN, (*left, *row()))
+        return Expr(f"({{0}}, {{1}}) {operator} (({{2}}, {{3}}), ({{4}}, {{5}}))", BOOLEAN, (*left, *row(), *row()))
 
     def null_test(self, scope: Sequence[Column]) -> Expr:
         column = self.column(scope)

@@ -32,7 +32,7 @@ from coordinator.rescale.actions import Bury, Cut
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Staffing
 from coordinator.running import recovery
-from coordinator.starting import binding, expected_databases, positions, start
+from coordinator.starting import binding, database_names, expected_databases, positions, start
 from coordinator.starting.beginning import Beginning
 from coordinator.stepping import input_topics, inputs, new_nodes, stepping
 from coordinator.transition import machine as transition_machine
@@ -932,7 +932,7 @@ def rescale_settled_by_a_checkpoint_of_before() -> Iterator[None]:
 @contextmanager
 def databases_of_a_newer_run_removed() -> Iterator[None]:
     """A run that was fenced removes what it does not know."""
-    with broken(binding.DatabaseName, "epoch", property(lambda self: -1)):
+    with broken(database_names.DatabaseName, "epoch", property(lambda self: -1)):
         yield
 
 
