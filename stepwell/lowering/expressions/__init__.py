@@ -98,7 +98,7 @@ def fragment_of(node: TreeNode, resolve: Resolve, bound: Bound = MappingProxyTyp
         if higher_order is not None:
             return higher_order(node, Scope(lambda tree, inner: fragment_of(tree, resolve, inner), bound))
         assert rule is not None
-        arguments = tuple(fragment_of(child, resolve, bound) for child in node.children)
+        arguments = tuple(fragment_of(child, resolve, bound) for child in comparison.operands(node))
         return lower_try(rule, node, arguments) if is_tried(node) else rule(node, arguments)
     except UnsupportedType as error:
         is_calendar = error.name == "interval"

@@ -43,6 +43,26 @@ def _order(operator: str) -> Rule:
     return rule
 
 
+def operands(node: TreeNode) -> tuple[TreeNode, ...]:
+    """The children of a node, as its rule gets them. Rows that are compared may have two fields of one name, as in (a.id, b.id) = (1, 2). No
+    name counts there, so the fields are numbered."""
+    if node.kind not in COMPARED_BY_PLACE:
+        return node.children
+    return tuple(map(_with_names_once, node.children))
+
+
+def _with_names_once(tree: TreeNode) -> TreeNode:
+    if tree.kind != "CreateNamedStruct" or any(name.kind != "Literal" for name in tree.children[::2]):
+        return tree
+    names = [str(name["value"]).lower() for name in tree.children[::2]]
+    if len(set(names)) == len(names):
+        return tree
+    parts: list[TreeNode] = []
+    for number, (name, value) in enumerate(zip(tree.children[::2], tree.children[1::2], strict=True), 1):
+        parts += [TreeNode(name.kind, {**name.fields, "value": f"col{number}"}, ()), value]
+    return TreeNode(tree.kind, tree.fields, tuple(parts))
+
+
 def _of_one_type(node: TreeNode, operator: str, arguments: tuple[Fragment, ...]) -> tuple[Fragment, ...]:
     """The operands with the type of the first one. Names of fields do not count in a comparison."""
     first, *others = arguments
@@ -114,6 +134,11 @@ def _in(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         return derive(f"(CASE WHEN {value.sql} IS NOT NULL THEN {result.sql} END)", BOOL, result)
     return derive(f"({value.sql} IN ({', '.join(c.sql for c in candidates)}))", BOOL, value, *candidates)
 
+
+COMPARED_BY_PLACE = frozenset(
+    {"EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "In", "InSet"}
+)
+"""The kinds of nodes that compare the fields of rows by their places."""
 
 TABLE: dict[str, Rule] = {
     "EqualTo": strict(_compare("=")),

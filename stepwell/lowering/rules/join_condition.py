@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions.comparison import operands
 from stepwell.lowering.trees import call, canonical, conjuncts, references
 
 
@@ -94,7 +95,7 @@ class _Sides:
 def _equality(tree: TreeNode, sides: _Sides) -> Equality | None:
     if tree.kind not in ("EqualTo", "EqualNullSafe"):
         return None
-    one, other = tree.children
+    one, other = operands(tree)
     null_safe = tree.kind == "EqualNullSafe"
     if sides.is_left(one) and sides.is_right(other):
         return Equality(one, other, null_safe)

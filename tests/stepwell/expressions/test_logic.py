@@ -26,6 +26,7 @@ CASES = [
     "(i, s) IN ((1, 'a'), (2, 'abc'))", "(i, s) NOT IN ((1, 'a'), (j, u))", "(i, (s, j)) IN ((1, ('a', 2)), (j, (u, k)))", "st IN ((1, 'a'), (i, s))",
     "(i, s) IN ((1, 'a'), (2, cast(NULL AS string)), (cast(NULL AS int), 'abc'))", "(i, l div k) IN ((1, 2L), (j, l))", "array((i, s)) IN (array((1, 'a')), array((j, u)))",
     "(i, s) IN ((1,'a'),(2,'b'),(3,'c'),(4,'d'),(5,'e'),(6,'f'),(7,'g'),(8,'h'),(9,'i'),(10,'j'),(11,'k'),(12,'abc'))", "array((i, s)) = array((j, u))",
+    *(f"(i, i) {op} (1, j)" for op in ("=", "<=>", "<", ">=")), "(i, i) IN ((1, 2), (k, 1))", "(s, s) NOT IN (('a', 'a'), ('b', cast(NULL AS string)))",
     "named_struct('a', i, 'b', j) = named_struct('b', i, 'a', j)", "CASE (i, j) WHEN (1, 2) THEN 'x' WHEN (2, 2) THEN 'y' END",
     "map_from_arrays(array('x', 'y'), array((i, s), NULL))['x'] = (1, 'a')", "transform(array((i, s)), x -> x = (1, 'a'))",
     # Spark leaves the names of fields of branches that differ in case.

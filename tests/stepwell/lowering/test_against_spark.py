@@ -233,6 +233,7 @@ QUERIES: dict[str, Query] = {
     "join on doubles": "SELECT t.a, u.c FROM t JOIN u ON t.d = u.d",
     "join on two keys": "SELECT t.b, u.c, t.d FROM t JOIN u ON t.a = u.a AND t.s = u.s",
     "join of one column with two": "SELECT t.b, u.c FROM t JOIN u ON t.a = u.a AND t.a = u.c",
+    "join on a row with two fields of one name": "SELECT x.b, u.c FROM t x JOIN t y ON x.b = y.b JOIN u ON (x.a, y.a) = (u.a, u.c)",
     "null-safe join": "SELECT t.b, u.c FROM t JOIN u ON t.a <=> u.a",
     "cross join": "SELECT t.a, u.c FROM t CROSS JOIN u WHERE t.b < u.c",
     "self-join": "SELECT x.a, y.s FROM t x JOIN t y ON x.a = y.b",
