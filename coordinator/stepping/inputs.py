@@ -29,6 +29,7 @@ from engine.model.numbers import NumberedCircuit
 from engine.operators.table import operator_of
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import Division, Limits, divide
+from io_kafka.step_log.division_records import ranges_of
 from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.records import DivisionRecord, NodeErrors
 from io_kafka.step_log.state import StepLogState
@@ -115,25 +116,35 @@ class Inputs:
         offsets = self.topics.next_offsets(log)
         return self._divide(step, offsets, self._ends_now(offsets))
 
-    def choose_or_first(self, log: StepLogState, step: int) -> Division | None:
-        """Returns the division of `step` as `choose` does, but a step without input is divided too if something is due: output that does not
-        depend on input, or a record of where the topics ended at this start, both in step 0; the release of outputs that were withheld; a
-        portion; a switch, or a part of a drain; what changes because time passes, or because an input is silent. The first step of a switch has
-        no input, because it is a pause for all that arrives. If it begins to read a topic, it does so: should that fail, the former project goes
-        on."""
-        begun = self.topics.next_offsets(log).keys() <= _partitions_of(log, step - 1)
-        is_pause = step == log.revisions.switch_step and begun
-        division = None if is_pause else self.choose(log, step)
-        is_first_due = step == 0 and (
-            outputs_without_input(self._spec) or any(map(depends_on_the_start, self._spec.inputs))
-        )
-        is_due = self.new_nodes.is_release_due(log, log.errors) or self.new_nodes.is_due(log, step)
-        is_due = is_due or log.revisions.is_to_pass_on(step)
-        is_due = is_due or self.clock.is_due(self._wall_us(), log.clock_us)
-        is_due = is_due or self._is_idleness_due(log, step)
-        if division is None and (is_first_due or is_due):
+    def choose_or_empty(self, log: StepLogState, step: int) -> Division | None:
+        """The division of `step` as `choose` gives it. If there is nothing to read, it is empty if something is due without input, and else
+        None."""
+        division = None if self._is_pause_of_switch(log, step) else self.choose(log, step)
+        if division is None and self._is_due_without_input(log, step):
             return empty_division(step, self.topics.next_offsets(log))
         return division
+
+    def _is_pause_of_switch(self, log: StepLogState, step: int) -> bool:
+        """Whether it is the first step of a switch, which is a pause for all that arrives. If it begins to read a topic, it does so: should
+        that fail, the former project goes on."""
+        has_begun = self.topics.next_offsets(log).keys() <= _partitions_of(log, step - 1)
+        return step == log.revisions.switch_step and has_begun
+
+    def _is_due_without_input(self, log: StepLogState, step: int) -> bool:
+        return (
+            # output that does not depend on input, or a record of where the topics ended at this start
+            (step == 0 and (outputs_without_input(self._spec) or any(map(depends_on_the_start, self._spec.inputs))))
+            # outputs that were withheld
+            or self.new_nodes.is_release_due(log, log.errors)
+            # a portion for new nodes
+            or self.new_nodes.is_due(log, step)
+            # a switch, or a part of a drain
+            or log.revisions.is_to_pass_on(step)
+            # what changes because time passes
+            or self.clock.is_due(self._wall_us(), log.clock_us)
+            # what changes because an input is silent
+            or self._is_idleness_due(log, step)
+        )
 
     def choose_ahead(self, log: StepLogState, step: int, errors: Sequence[NodeErrors]) -> list[Division]:
         """The divisions that are recorded together with the output of `step`, which costs no transaction of their own: those of the next
@@ -215,13 +226,26 @@ class Inputs:
     ) -> DivisionRecord:
         """The log's record of `division`. The first one of a run, and the first one after a topic grew, names the topics. `is_drained`: whether
         all steps before it are written. `after`: the division before it, if the log does not have it yet."""
-        topics, new_nodes = self.topics.to_announce, self.new_nodes
-        record = DivisionRecord.of(epoch, division, topics, grown=log.topics_grown(topics))
-        counting = new_nodes.counting(log, division.step, is_drained=is_drained)
+        topics, policy = self.topics.to_announce, self.policy
+        counting = self.new_nodes.counting(log, division.step, is_drained=is_drained)
+        portion = self.new_nodes.portion(log, division, self._spec.limits.rows, after)
         last_us = log.clock_us if after is None else after.clock_us
-        time = {"clock_us": self.clock.time(self._wall_us(), last_us), "idle": self._idle_inputs(log, division.step)}
-        portion = new_nodes.portion(log, division, self._spec.limits.rows, after)
-        return record.model_copy(update={**self.policy._asdict(), **counting, **time, **portion})
+        return DivisionRecord(
+            epoch=epoch,
+            step=division.step,
+            ranges=ranges_of(division),
+            topics=topics,
+            on_error=policy.on_error,
+            dead_letters=policy.dead_letters,
+            truncate=policy.truncate,
+            grown=log.topics_grown(topics),
+            counted=counting.counted,
+            released=counting.released,
+            filled=portion.filled,
+            again=portion.again,
+            clock_us=self.clock.time(self._wall_us(), last_us),
+            idle=self._idle_inputs(log, division.step),
+        )
 
     def _wall_us(self) -> int:
         return int(1e6 * self._wall_clock())

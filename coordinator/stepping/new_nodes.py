@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 from base.options import OnError
 from coordinator.specification import PipelineSpec
-from coordinator.stepping.views_in_error import is_release_due, next_counted
+from coordinator.stepping.views_in_error import Counting, is_release_due, next_counting
 from coordinator.transition.draining import outputs_with_content
 from coordinator.transition.portions import Portions
 from coordinator.transition.reread_portions import ReadingAgain
@@ -24,6 +24,13 @@ from io_kafka.step_log.division import Division, Limits
 from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.records import DivisionRecord, InputRange, NodeErrors
 from io_kafka.step_log.state import StepLogState
+
+
+class PortionOfStep(NamedTuple):
+    """The fields of a division of the same names."""
+
+    filled: int | None
+    again: tuple[InputRange, ...] = ()
 
 
 class NewNodes:
@@ -79,24 +86,24 @@ class NewNodes:
         """Whether outputs that were withheld can be released. `errors`: the error rows now."""
         return is_release_due([node for node in log.counted if node not in self._always_counted], errors)
 
-    def counting(self, log: StepLogState, step: int, *, is_drained: bool) -> dict[str, Any]:
-        """The fields of a division that say of which nodes error rows are counted, and which outputs are released."""
+    def counting(self, log: StepLogState, step: int, *, is_drained: bool) -> Counting:
+        """Of which nodes error rows are counted, and which outputs are released."""
         before = self._before if step == log.revisions.switch_step else None
-        counted, released = next_counted(self._plan, log, is_drained=is_drained, before=before)
-        return {"counted": tuple(sorted(self._always_counted.union(counted))), "released": released}
+        found = next_counting(self._plan, log, is_drained=is_drained, before=before)
+        return Counting(tuple(sorted(self._always_counted.union(found.counted))), found.released)
 
     def portion(
         self, log: StepLogState, division: Division, rows_max: int, after: DivisionRecord | None
-    ) -> dict[str, Any]:
-        """The fields of a division that say up to which position the step fills new nodes, and what is read again. `rows_max`: of a step.
-        `after`: the division before it, if the log does not have it yet. Raises DataError, which names a new node."""
+    ) -> PortionOfStep:
+        """What the step gives to new nodes. `rows_max`: of a step. `after`: the division before it, if the log does not have it yet. Raises
+        DataError, which names a new node."""
         drain = log.revisions.drain_at(division.step)
         if drain is not None:
             drained = self._portions.drained.next(log.filled, drain, gives_contents=self._gives_contents)
-            return {"filled": drained, "again": ()}
+            return PortionOfStep(drained)
         passage = log.revisions.passage_that_fills(division.step)
         if passage is None:
-            return {"filled": None, "again": ()}
+            return PortionOfStep(None)
         position = log.filled if after is None else after.filled or 0
         again: tuple[InputRange, ...] = ()
         is_read = True
@@ -107,7 +114,7 @@ class NewNodes:
                 again, is_read = self._reading.choose(log, division, rows, after)
         if not self.is_paused and (is_read or not self._portions.are_messages_next(position)):
             position = self._portions.next(position, division.rows, passage.intent.whole)
-        return {"filled": position, "again": again}
+        return PortionOfStep(position, again)
 
     def policy(self, spec: PipelineSpec) -> InputPolicy:
         """Returns the policy of the project. No dead letter is written of what is read again."""

@@ -107,7 +107,7 @@ class Stepping:
         """Commits the division of a step. If there is nothing to read it reports that to the core, and waits (quiet.py). `awaits_answers`: the
         loop has to look at answers of the workers meanwhile."""
         began = self._monotonic()
-        division = self._inputs.choose_or_first(self._writer.state, action.step)
+        division = self._inputs.choose_or_empty(self._writer.state, action.step)
         reached("division.chosen")
         if division is None:
             core.nothing_to_read()

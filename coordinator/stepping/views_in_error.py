@@ -16,6 +16,7 @@ the step log, without I/O. Why a view in error does not stop the others: docs/de
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from engine.analysis.column_names import input_names, with_names
 from engine.analysis.withholding import countable, outputs_behind, outputs_by_number, views_behind, withholding_of
@@ -47,18 +48,25 @@ def count_all(plan: NumberedCircuit, epoch: int, record: DivisionRecord) -> Divi
     return record.with_counted(epoch, tuple(sorted(counted)), _outputs_behind(plan, counted))
 
 
-def next_counted(
+class Counting(NamedTuple):
+    """The fields of a division of the same names."""
+
+    counted: tuple[int, ...]
+    released: tuple[str, ...]
+
+
+def next_counting(
     plan: NumberedCircuit, log: StepLogState, *, is_drained: bool, before: NumberedCircuit | None = None
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """(the nodes whose error rows the next division counts, the outputs that it releases). If steps before it are not written yet
+) -> Counting:
+    """The nodes whose error rows the next division counts, and the outputs that it releases. If steps before it are not written yet
     (`is_drained` is False), these are the nodes of the division before it, because such a step may find error rows. `before`: the circuit of
     the division before it, if that is another one."""
     if not is_drained:
-        return tuple(node for node in log.counted if plan.index(node) is not None), ()
+        return Counting(tuple(node for node in log.counted if plan.index(node) is not None), ())
     still = tuple(node for node in log.counted if node in log.nodes_in_error and plan.index(node) is not None)
     held = outputs_by_number(before or plan, log.counted)
     released = {handle for number, handle in outputs_by_number(plan).items() if number in held}
-    return still, tuple(sorted(released - _outputs_behind(plan, still)))
+    return Counting(still, tuple(sorted(released - _outputs_behind(plan, still))))
 
 
 def is_release_due(counted: Sequence[int], errors: Sequence[NodeErrors]) -> bool:

@@ -201,7 +201,8 @@ class Roster:
                 if frame.term == self._term:
                     self._heard(member, frame)
             case Ended(_, reason):
-                if not {"stop", "leave"} & member.answers.keys():
+                answered = map(order_of, member.answers)
+                if not any(order is not None and order.ends_worker for order in answered):
                     raise TaskLost(f"{member}: {reason}")
 
     def _heard(self, member: Member, frame: Frame) -> None:

@@ -15,6 +15,11 @@ from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.table_records import InputRange
 
 
+def ranges_of(division: Division) -> tuple[InputRange, ...]:
+    """What the division reads, as its record has it."""
+    return tuple(InputRange(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in division.ranges)
+
+
 class DivisionRecord(RecordBase, PartWithLater):
     """The input of a step, and all else that decides what its output is."""
 
@@ -47,21 +52,6 @@ class DivisionRecord(RecordBase, PartWithLater):
     """The time of the step in microseconds since 1970-01-01 UTC, if a view reads the clock. It is never before that of a former division."""
     idle: tuple[str, ...] = ()
     """The sources that the watermarks of the step leave out because they have been silent, in order."""
-
-    @staticmethod
-    def of(
-        epoch: int,
-        division: Division,
-        topics: tuple[TopicIdentity, ...] = (),
-        on_error: dict[str, OnError] | None = None,
-        grown: tuple[str, ...] = (),
-    ) -> DivisionRecord:
-        ranges = tuple(
-            InputRange(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in division.ranges
-        )
-        return DivisionRecord(
-            epoch=epoch, step=division.step, ranges=ranges, topics=topics, on_error=on_error or {}, grown=grown
-        )
 
     @property
     def division(self) -> Division:

@@ -31,6 +31,7 @@ from coordinator.stepping.offsets import (
     offsets_after,
     with_partitions,
 )
+from coordinator.stepping.views_in_error import Counting
 from coordinator.transition.draining import DrainPortions
 from coordinator.transition.portions import Portions
 from engine.model.circuit import Circuit, Node
@@ -230,44 +231,44 @@ def test_nothing_is_divided_ahead_where_outputs_are_to_be_released_and_a_release
     in_error = NodeErrors(node=3, since=0, rows=1, checksum="1", example="")
     assert len(run.inputs.choose_ahead(run.log, 0, (in_error,))) == 2
     run.cluster.ends[IN0] = 4
-    assert run.inputs.choose_or_first(run.log, 1) == empty_division(1, {IN0: 4})
+    assert run.inputs.choose_or_empty(run.log, 1) == empty_division(1, {IN0: 4})
     vars(run.log)["errors"] = (in_error,)
-    assert run.inputs.choose_or_first(run.log, 1) is None
+    assert run.inputs.choose_or_empty(run.log, 1) is None
 
 
 def test_a_step_without_input_comes_when_a_border_is_reached() -> None:
     run = Run({IN0: 3})
     run.inputs.clock.reading = Reading(is_read=True)
     run.clock.now = 10.4
-    run.divide(run.inputs.choose_or_first(run.log, 0))
+    run.divide(run.inputs.choose_or_empty(run.log, 0))
     assert run.log.divisions[0].clock_us == 10_000_000
     run.inputs.clock.note(10_000_000, 12_000_000, is_whole=True)
     run.clock.now = 11.9
-    assert run.inputs.choose_or_first(run.log, 1) is None
+    assert run.inputs.choose_or_empty(run.log, 1) is None
     run.clock.now = 12.0
-    assert run.divide(run.inputs.choose_or_first(run.log, 1)) == empty_division(1, {IN0: 3})
+    assert run.divide(run.inputs.choose_or_empty(run.log, 1)) == empty_division(1, {IN0: 3})
     assert run.log.divisions[1].clock_us == 12_000_000
-    assert run.inputs.choose_or_first(run.log, 2) is None
+    assert run.inputs.choose_or_empty(run.log, 2) is None
 
 
 def test_a_step_without_input_comes_once_when_an_input_has_become_idle() -> None:
     run = Run({IN0: 3, OTHER0: 2}, rows=9, idle_after_s=10.0)
-    run.divide(run.inputs.choose_or_first(run.log, 0))
+    run.divide(run.inputs.choose_or_empty(run.log, 0))
     run.log.write(0)
     for now in (2.0, 4.0, 6.0):
         run.clock.now = now
-        assert run.inputs.choose_or_first(run.log, 1) is None
+        assert run.inputs.choose_or_empty(run.log, 1) is None
     run.cluster.ends[IN0] = 4
-    run.divide(run.inputs.choose_or_first(run.log, 1))
+    run.divide(run.inputs.choose_or_empty(run.log, 1))
     run.clock.now = 9.9
-    assert run.inputs.choose_or_first(run.log, 2) is None
+    assert run.inputs.choose_or_empty(run.log, 2) is None
     run.clock.now = 10.0
-    assert run.divide(run.inputs.choose_or_first(run.log, 2)) == empty_division(2, {IN0: 4, OTHER0: 2})
+    assert run.divide(run.inputs.choose_or_empty(run.log, 2)) == empty_division(2, {IN0: 4, OTHER0: 2})
     assert [run.log.divisions[step].idle for step in range(3)] == [(), (), ("other",)]
     run.clock.now = 14.0
-    assert run.inputs.choose_or_first(run.log, 3) is None
+    assert run.inputs.choose_or_empty(run.log, 3) is None
     run.clock.now = 18.0
-    assert run.inputs.choose_or_first(run.log, 3) is None, "both are silent, and the watermark stays"
+    assert run.inputs.choose_or_empty(run.log, 3) is None, "both are silent, and the watermark stays"
 
 
 def test_idle_inputs_are_shown_and_the_step_that_first_leaves_one_out_makes_a_watermark_jump(
@@ -319,9 +320,9 @@ def test_the_step_of_a_switch_reads_nothing_but_what_it_begins_to_read() -> None
         run = Run(ends)
         run.log = cast(Log, state)
         run.inputs = run.begun()
-        division = run.inputs.choose_or_first(state, step)
+        division = run.inputs.choose_or_empty(state, step)
         assert division is not None and (division.rows == 0) == empty
-        division = run.inputs.choose_or_first(folded(*SWITCHED), step + 1)
+        division = run.inputs.choose_or_empty(folded(*SWITCHED), step + 1)
         assert division is not None and division.rows, "the step after it reads what waits"
 
 
@@ -411,12 +412,12 @@ def test_a_topic_that_is_recreated_during_a_run_is_an_error() -> None:
 def test_a_source_that_begins_at_the_end_has_a_first_division_without_input(starting: str) -> None:
     """The log remembers where the end was, so that a restart before any message loses none."""
     run = Run({IN0: 3, IN1: 9}, starting=starting)
-    first = run.divide(run.inputs.choose_or_first(run.log, 0))
+    first = run.divide(run.inputs.choose_or_empty(run.log, 0))
     assert first == Division(0, (OffsetRange("in", 0, 3, 3), OffsetRange("in", 1, 9, 9)))
     run.log.write(0)
     run.cluster.ends[IN1] = 11
     run.inputs = run.begun()
-    assert run.divide(run.inputs.choose_or_first(run.log, 1)).ranges[1] == OffsetRange("in", 1, 9, 11)
+    assert run.divide(run.inputs.choose_or_empty(run.log, 1)).ranges[1] == OffsetRange("in", 1, 9, 11)
 
 
 def test_an_input_topic_has_as_many_partitions_as_a_division_has_named() -> None:
@@ -433,11 +434,11 @@ def test_only_the_first_step_of_a_switch_releases_what_the_former_revision_held(
     """Later steps of a drain follow one of the same circuit."""
     asked: list[object] = []
 
-    def counting(*given: object, is_drained: bool, before: object) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    def counting(*given: object, is_drained: bool, before: object) -> Counting:
         asked.append(before)
-        return (), ()
+        return Counting((), ())
 
-    monkeypatch.setattr(new_nodes, "next_counted", counting)
+    monkeypatch.setattr(new_nodes, "next_counting", counting)
     run = Run({TopicPartition("in", 0): 0})
     run.inputs = run.begun(before=(former := NumberedCircuit(Circuit(()), ())))
     recorded = (*GRADUAL, switches(2, 2, drain=Drain(whole=HASHES, rows=9)))

@@ -99,7 +99,7 @@ def idle_stepping(waits: Waits, monkeypatch: pytest.MonkeyPatch, bell: Bell | No
         kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: waits.now, give_back_memory=list))
     )
     inputs: Any = SimpleNamespace(
-        choose_or_first=lambda log, step: None,
+        choose_or_empty=lambda log, step: None,
         silent_offsets=lambda log: HERE,
         topics=SimpleNamespace(ends_now=False, note_announced=lambda: None),
         records=lambda *a, **k: [],
@@ -137,15 +137,15 @@ def test_an_idle_pipeline_looks_ten_times_a_second(monkeypatch: pytest.MonkeyPat
     assert len(waits.pauses) < 60.0 / PAUSE_SECONDS_MAX + 100
     assert look(awaits_answers=True) == PAUSE_SECONDS_MIN, "the workers' answers are looked for"
     assert look() == PAUSE_SECONDS_MAX
-    inputs.choose_or_first = lambda log, step: Division(step, (OffsetRange("here", 0, 7, 7),))
+    inputs.choose_or_empty = lambda log, step: Division(step, (OffsetRange("here", 0, 7, 7),))
     steps.divide(Divide(0), core, awaits_answers=False)
-    inputs.choose_or_first = lambda log, step: None
+    inputs.choose_or_empty = lambda log, step: None
     assert look() == PAUSE_SECONDS_MAX, "a step without input does not end the silence"
-    inputs.choose_or_first = lambda log, step: Division(step, (OffsetRange("here", 0, 7, 8),))
+    inputs.choose_or_empty = lambda log, step: Division(step, (OffsetRange("here", 0, 7, 8),))
     before = len(waits.pauses)
     steps.divide(Divide(0), core, awaits_answers=False)
     assert len(waits.pauses) == before, "a step is due at once"
-    inputs.choose_or_first = lambda log, step: None
+    inputs.choose_or_empty = lambda log, step: None
     assert look() == PAUSE_SECONDS_MIN, "input that has just come may go on"
     inputs.topics.ends_now = True
     before = len(waits.pauses)

@@ -15,7 +15,7 @@ from coordinator.stepping.views_in_error import (
     error_texts,
     errors_before,
     is_release_due,
-    next_counted,
+    next_counting,
     of_division,
     totals,
     views_before,
@@ -90,11 +90,11 @@ def test_a_step_that_is_divided_again_counts_every_node_that_can_be_counted() ->
 
 def test_nodes_without_error_rows_are_not_counted_any_more_and_their_outputs_are_released() -> None:
     log = log_of((OF_MAP, OF_COUNTS), errors(OF_COUNTS))
-    assert next_counted(PLAN, log, is_drained=True) == ((OF_COUNTS,), ("tens",)), (
+    assert next_counting(PLAN, log, is_drained=True) == ((OF_COUNTS,), ("tens",)), (
         "counts is still behind the other node"
     )
-    assert next_counted(PLAN, log_of((OF_MAP, OF_COUNTS)), is_drained=True) == ((), ("counts", "tens"))
-    assert next_counted(PLAN, log_of((OF_MAP,), errors(OF_MAP)), is_drained=True) == ((OF_MAP,), ())
+    assert next_counting(PLAN, log_of((OF_MAP, OF_COUNTS)), is_drained=True) == ((), ("counts", "tens"))
+    assert next_counting(PLAN, log_of((OF_MAP,), errors(OF_MAP)), is_drained=True) == ((OF_MAP,), ())
     assert is_release_due(log.counted, log.errors) and not is_release_due((OF_COUNTS,), log.errors)
 
 
@@ -105,15 +105,15 @@ def test_an_output_that_another_revision_calls_otherwise_is_released_all_the_sam
     )
     now = NumberedCircuit(Circuit(nodes), PLAN.numbers)
     log = log_of((OF_MAP, OF_COUNTS), errors(OF_COUNTS))
-    assert next_counted(now, log, is_drained=True, before=PLAN) == ((OF_COUNTS,), ("renamed",))
+    assert next_counting(now, log, is_drained=True, before=PLAN) == ((OF_COUNTS,), ("renamed",))
     other = NumberedCircuit(Circuit(nodes), (*PLAN.numbers[:3], 99, *PLAN.numbers[4:]))
-    assert next_counted(other, log, is_drained=True, before=PLAN) == ((OF_COUNTS,), ()), "it has kept nothing"
+    assert next_counting(other, log, is_drained=True, before=PLAN) == ((OF_COUNTS,), ()), "it has kept nothing"
 
 
 def test_a_division_ahead_counts_the_nodes_of_the_division_before_it() -> None:
     """A step before it is not written, and may find error rows of nodes that had none."""
     log = log_of((OF_MAP, OF_COUNTS), errors(OF_COUNTS), written=False)
-    assert next_counted(PLAN, log, is_drained=False) == ((OF_MAP, OF_COUNTS), ())
+    assert next_counting(PLAN, log, is_drained=False) == ((OF_MAP, OF_COUNTS), ())
 
 
 def test_the_error_rows_of_the_steps_are_added() -> None:
@@ -171,7 +171,7 @@ def test_people_see_an_output_that_has_no_message_for_a_row_and_its_view_has_an_
     assert error_texts(plan, log.errors, {}) == {"output tens": "output tens, step 1: It raises."}
     assert views_before(plan, log, 2) == frozenset(), "it can be queried"
     assert can_count(plan, folded(*STORY), division(1, 10, 12), fault(node=3))
-    assert next_counted(plan, log_of((OF_MAP, 13)), is_drained=True) == ((), ("tens",))
+    assert next_counting(plan, log_of((OF_MAP, 13)), is_drained=True) == ((), ("tens",))
     with pytest.raises(ViewsInError) as raised:
         check_answers(plan, log, {})
     assert str(raised.value).startswith(
@@ -198,5 +198,5 @@ def test_a_record_of_a_division_says_what_is_counted() -> None:
 def test_error_rows_of_a_node_that_the_circuit_lacks_withhold_nothing() -> None:
     """They are those of a former revision."""
     log = log_of((OF_MAP, 999), errors(999))
-    assert next_counted(PLAN, log, is_drained=True) == ((), ("counts", "tens"))
+    assert next_counting(PLAN, log, is_drained=True) == ((), ("counts", "tens"))
     assert views_before(PLAN, log, 2) == frozenset() and error_texts(PLAN, log.errors, {}) == {}

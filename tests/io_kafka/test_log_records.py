@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from base.version import VersionId
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Division
+from io_kafka.step_log.division_records import ranges_of
 from io_kafka.step_log.form import FORMAT_VERSION
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
 from io_kafka.step_log.layout_records import AutoBounds, LayoutAuto
@@ -47,11 +48,12 @@ from tests.io_kafka.layouts import auto, change, copied, layout, placed, stored,
 from tests.io_kafka.transitions import begins, settles, switches, turns
 
 CLAIM = Claim(epoch=3, pipeline="p", run_id="r", host="h", pid=12, endpoint="http://127.0.0.1:1")
-DIVISION = DivisionRecord.of(
-    3,
-    Division(7, (OffsetRange("in", 0, 5, 9), OffsetRange("in", 1, 0, 0))),
-    (TopicIdentity(topic="in", id="x_y", partitions=2),),
-    {"in": "dead-letter"},
+DIVISION = DivisionRecord(
+    epoch=3,
+    step=7,
+    ranges=ranges_of(Division(7, (OffsetRange("in", 0, 5, 9), OffsetRange("in", 1, 0, 0)))),
+    topics=(TopicIdentity(topic="in", id="x_y", partitions=2),),
+    on_error={"in": "dead-letter"},
 )
 VERSION = VersionId(version=2, step=7, checkpoint_id="c")
 RECORDS: list[Record] = [

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from base.version import VersionId
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
+from io_kafka.step_log.division_records import ranges_of
 from io_kafka.step_log.former_records import CircuitRecord, LeavesRecord, as_present
 from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.layout_records import Ownership
@@ -738,7 +739,8 @@ def test_a_state_of_the_former_format_takes_a_revision_at_any_time_and_a_snapsho
 
 def test_where_each_input_began_is_kept_for_ever() -> None:
     """A partition that comes later begins later, and truncation forgets none."""
-    wider = DivisionRecord.of(0, Division(1, (OffsetRange("in", 0, 10, 12), OffsetRange("in", 1, 4, 7))))
+    ranges = ranges_of(Division(1, (OffsetRange("in", 0, 10, 12), OffsetRange("in", 1, 4, 7))))
+    wider = DivisionRecord(epoch=0, step=1, ranges=ranges)
     state = folded(claim(0), division(0, 3, 10), step(0, 5), wider)
     expected = {TopicPartition("in", 0): 3, TopicPartition("in", 1): 4}
     cut = StepLogState("log", offset_next=40).apply(state.snapshot(), 40)

@@ -108,7 +108,7 @@ THE_CLOCK = (
         (
             Edit(
                 "coordinator/stepping/inputs.py",
-                "        is_due = is_due or self.clock.is_due(self._wall_us(), log.clock_us)\n",
+                "            or self.clock.is_due(self._wall_us(), log.clock_us)\n",
                 "",
             ),
         ),

@@ -329,9 +329,8 @@ COORDINATOR = (
         (
             Edit(
                 INPUTS,
-                "        topics, new_nodes = self.topics.to_announce, self.new_nodes\n",
-                "        topics, new_nodes = self.topics.to_announce, self.new_nodes\n"
-                "        self.topics.note_announced()\n",
+                "        topics, policy = self.topics.to_announce, self.policy\n",
+                "        topics, policy = self.topics.to_announce, self.policy\n        self.topics.note_announced()\n",
             ),
         ),
         (f"{TEST_INPUTS}::test_the_topics_are_named_once_in_a_run",),

@@ -80,7 +80,7 @@ ERRORS = (
         (
             Edit(
                 VIEWS,
-                "    if not is_drained:\n        return tuple(node for node in log.counted if plan.index(node) is not None), ()\n",
+                "    if not is_drained:\n        return Counting(tuple(node for node in log.counted if plan.index(node) is not None), ())\n",
                 "",
             ),
         ),
@@ -115,8 +115,8 @@ ERRORS = (
         (
             Edit(
                 "coordinator/stepping/inputs.py",
-                "is_due = self.new_nodes.is_release_due(log, log.errors) or",
-                "is_due =",
+                "            or self.new_nodes.is_release_due(log, log.errors)\n",
+                "",
             ),
         ),
         (

@@ -141,8 +141,8 @@ EVENT_TIME = (
         (
             Edit(
                 "coordinator/stepping/inputs.py",
-                "        is_due = is_due or self._is_idleness_due(log, step)",
-                "        is_due = bool(is_due)",
+                "            or self._is_idleness_due(log, step)\n",
+                "",
             ),
         ),
         ("tests/coordinator/test_inputs.py::test_a_step_without_input_comes_once_when_an_input_has_become_idle",),

@@ -164,14 +164,14 @@ LED_OVER = (
         "a-switch-waits-for-input",
         "The step of a switch is divided when there is input, which may never come.",
         "a transition comes to an end",
-        (Edit(INPUTS, "        is_due = is_due or log.revisions.is_to_pass_on(step)\n", ""),),
+        (Edit(INPUTS, "            or log.revisions.is_to_pass_on(step)\n", ""),),
         ("tests/coordinator/test_inputs.py::test_the_step_of_a_switch_reads_nothing_but_what_it_begins_to_read",),
     ),
     Breakage(
         "filling-waits-for-input",
         "New nodes are filled in steps that have input, and otherwise never.",
         "a transition comes to an end",
-        (Edit(INPUTS, " or self.new_nodes.is_due(log, step)\n", "\n"),),
+        (Edit(INPUTS, "            or self.new_nodes.is_due(log, step)\n", ""),),
         (f"{TEST_RUNS}::test_an_abort_leaves_the_old_project",),
     ),
 )

@@ -14,7 +14,13 @@ TRANSITIONS = (
         "switch-beside-input",
         "The step of a switch also reads what waits, so the pause is longer by a step.",
         "a switch is a short pause",
-        (Edit("coordinator/stepping/inputs.py", "division = None if is_pause else", "division = None if False else"),),
+        (
+            Edit(
+                "coordinator/stepping/inputs.py",
+                "division = None if self._is_pause_of_switch(log, step) else",
+                "division =",
+            ),
+        ),
         ("tests/coordinator/test_inputs.py::test_the_step_of_a_switch_reads_nothing_but_what_it_begins_to_read",),
     ),
     Breakage(

@@ -34,7 +34,7 @@ from coordinator.rescale.phases import Staffing
 from coordinator.running import recovery
 from coordinator.starting import binding, database_names, expected_databases, positions, start
 from coordinator.starting.beginning import Beginning
-from coordinator.stepping import input_topics, inputs, new_nodes, stepping
+from coordinator.stepping import input_topics, inputs, new_nodes, stepping, views_in_error
 from coordinator.transition import machine as transition_machine
 from coordinator.transition import transitions
 from engine.model.withholding import NOTHING_WITHHELD
@@ -1024,11 +1024,13 @@ def division_counted_again_keeps_those_after_it() -> Iterator[None]:
 def outputs_released_with_errors_left() -> Iterator[None]:
     """Outputs are released by the step after the one that has found errors, whatever is left of them."""
 
-    def goes_on(pipeline: Any, log: Any, *, is_drained: bool) -> Any:
-        return ((), (circuit.GROUPS, circuit.SUMS) if log.counted else ()) if is_drained else (log.counted, ())
+    def goes_on(plan: Any, log: Any, *, is_drained: bool, before: Any) -> Any:
+        if not is_drained:
+            return views_in_error.Counting(log.counted, ())
+        return views_in_error.Counting((), (circuit.GROUPS, circuit.SUMS) if log.counted else ())
 
     with (
-        broken(new_nodes, "next_counted", goes_on),
+        broken(new_nodes, "next_counting", goes_on),
         broken(rules, "_why_not_counted", lambda log, record: None),
     ):
         yield

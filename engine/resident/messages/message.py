@@ -53,9 +53,10 @@ A = TypeVar("A", bound=Answer)
 
 
 class Order(Message, Generic[A], is_base=True):
-    """An order of the coordinator to a worker. `answers`: the classes of A."""
+    """An order of the coordinator to a worker. `answers`: the classes of A. `ends_worker`: whether the worker ends after its answer."""
 
     answers: ClassVar[tuple[type[Answer], ...]] = ()
+    ends_worker: ClassVar[bool] = False
 
     @classmethod
     def __pydantic_init_subclass__(cls, *, is_base: bool = False, **others: Any) -> None:

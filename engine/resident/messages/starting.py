@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from base.slots import SlotSet
 from base.version import VersionId
@@ -151,3 +151,5 @@ class Left(Answer):
 
 class Leave(Order[Left]):
     """The worker owns nothing any more, and no version needs its database. It removes that and ends."""
+
+    ends_worker: ClassVar[bool] = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from engine.operators.base import TimeReport, Work
 from engine.operators.error_rows import ErrorRows
 from engine.resident.messages.message import Answer, Order, PeerMessage
@@ -68,6 +70,7 @@ class Stopped(Answer):
 class Stop(Order[Stopped]):
     """`step`: the first step that the worker must not run."""
 
+    ends_worker: ClassVar[bool] = True
     step: int
 
 
