@@ -33,7 +33,11 @@ from engine.operators.former_values import Messages, outcome, truncations_before
 from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.rows import zset
 from engine.state.trace import HASH, Trace, as_rows, as_zset
+from io_kafka.formats.message_fields import DELETED, OFFSET, PARTITION
 from io_kafka.formats.unavailable import placeholder_of
+
+STORED_PARTITION = 0
+"""The place of the partition behind the columns in the trace, from which the last message of a key has come."""
 
 
 def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -44,7 +48,7 @@ def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepC
     width = len(node.types)
     key = context.key(0, node.key)
     trace = context.trace(0, (*node.types, pa.int32()), node.key)
-    if messages.column(width).null_count:
+    if messages.column(width + DELETED).null_count:
         return _truncate(node, messages, trace, key, context)
     old, new = _latest(node, messages, trace, key, context, before=np.zeros(messages.num_rows, np.int64), truncations=0)
     change = zset.consolidate(zset.add([new.cast(old.schema), zset.negate(old)]))
@@ -66,15 +70,15 @@ def _latest(
     of truncations before each message, and `truncations` that of the step."""
     width = len(node.types)
     keys, hashes, group = distinct_keys(messages, node.key, key.hashes(messages))
-    partition = messages.column(width + 1).to_numpy().astype(np.int64)
-    order = np.lexsort((messages.column(width + 2).to_numpy(), partition, group))
+    partition = messages.column(width + PARTITION).to_numpy().astype(np.int64)
+    order = np.lexsort((messages.column(width + OFFSET).to_numpy(), partition, group))
     matches = trace.probe(keys, hashes)
     if node.handle not in context.step.grown:
-        stored = matches.rows.column(width).to_numpy().astype(np.int64)
+        stored = matches.rows.column(width + STORED_PARTITION).to_numpy().astype(np.int64)
         _check_partitions(node, keys, np.concatenate([group, matches.probe]), np.concatenate([partition, stored]))
     lacks = _lacks(node, messages)
-    deleted = messages.column(width).to_numpy()
-    rows = zset.build([*messages.columns[:width], messages.column(width + 1)], _ones(messages))
+    deleted = messages.column(width + DELETED).to_numpy()
+    rows = zset.build([*messages.columns[:width], messages.column(width + PARTITION)], _ones(messages))
     if not lacks and not truncations:
         ends = np.flatnonzero(np.append(group[order][1:] != group[order][:-1], True))
         last = order[ends]
@@ -112,7 +116,9 @@ def _rows_before(found: pa.Table, probe: zset.Indices, keys: int) -> tuple[pa.Ta
 def _refuse(
     node: LastByKey, messages: pa.Table, refused: Int64s, lacks: dict[int, Bools], context: StepContext
 ) -> None:
-    partitions, offsets = (messages.column(len(node.types) + n).to_numpy()[refused].tolist() for n in (1, 2))
+    partitions, offsets = (
+        messages.column(len(node.types) + place).to_numpy()[refused].tolist() for place in (PARTITION, OFFSET)
+    )
     for row, partition, offset in zip(refused, partitions, offsets, strict=True):
         column = next(column for column, missing in sorted(lacks.items()) if missing[row])
         context.found.refused.append(Refused(node.handle, partition, offset, column))
@@ -122,8 +128,8 @@ def _truncate(node: LastByKey, arrived: pa.Table, trace: Trace, key: ColocatedKe
     """Returns the change of the table for messages among which the table was truncated. All rows leave the trace, bucket by bucket. Rows whose
     key has none after the step need no comparison with others, so they are only negated."""
     width = len(node.types)
-    truncates = nulls_of(arrived.column(width).combine_chunks())
-    partition, offset = (arrived.column(width + n).to_numpy().astype(np.int64) for n in (1, 2))
+    truncates = nulls_of(arrived.column(width + DELETED).combine_chunks())
+    partition, offset = (arrived.column(width + place).to_numpy().astype(np.int64) for place in (PARTITION, OFFSET))
     before = truncations_before(partition, offset, truncates)
     kept = np.flatnonzero(~truncates)
     new = zset.empty((*node.types, pa.int32()))

@@ -27,6 +27,7 @@ from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.flattened import flagged_columns, has_flag, without_flag
 from io_kafka.formats.keys import Keys
+from io_kafka.formats.message_fields import MESSAGE_FIELDS
 from io_kafka.formats.moved_keys import moved_keys, refuse_moved, with_former_rows
 from io_kafka.formats.reading import parse_keys, parse_values
 from io_kafka.formats.records import column_of
@@ -289,7 +290,6 @@ def _refuse_missing(
 def _keyed_rows(
     source: SourceFormat, columns: list[pa.Array], deleted: pa.Array, partitions: pa.Array, offsets: pa.Array
 ) -> pa.Table:
-    types = [("deleted", pa.bool_()), ("partition", pa.int32()), ("offset", pa.int64())]
     fields = [pa.field(f"c{i}", field.type) for i, field in enumerate(source.schema)]
-    fields += [pa.field(name, kind) for name, kind in types]
-    return pa.Table.from_arrays([*columns, deleted, partitions, offsets], schema=pa.schema(fields))
+    schema = pa.schema([*fields, *MESSAGE_FIELDS])
+    return pa.Table.from_arrays([*columns, deleted, partitions, offsets], schema=schema)

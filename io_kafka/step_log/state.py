@@ -57,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
 from base.version import VersionId
 from io_kafka.errors import KafkaFault
@@ -159,14 +159,11 @@ class StepLogState(LogValue):
                 return replace(
                     self,
                     divisions=self.divisions.with_next(record),
-                    counted=record.counted,
                     firsts=self._firsts_with(record),
-                    next_offsets={**self.next_offsets, **{r.where: r.end for r in record.ranges}},
                     topics={**self.topics, **{topic.topic: topic for topic in record.topics}},
                     grown=frozenset(record.grown),
-                    again={**self.again, **{r.where: r.end for r in record.again}},
                     clock_us=self.clock_us if record.clock_us is None else record.clock_us,
-                    idle=record.idle,
+                    **self._present_by(record),
                 )
             case StepRecord():
                 ends = {**self.ends, **record.ends}
@@ -263,14 +260,16 @@ class StepLogState(LogValue):
         if (record.ranges, record.again, record.counted) == (before.ranges, before.again, before.counted):
             return replace(self, divisions=self.divisions.with_value(record.step, record))
         now = self._without_divisions_from(record.step + 1)
-        return replace(
-            now,
-            divisions=now.divisions.with_value(record.step, record),
-            counted=record.counted,
-            next_offsets={**now.next_offsets, **{r.where: r.end for r in record.ranges}},
-            again={**now.again, **{r.where: r.end for r in record.again}},
-            idle=record.idle,
-        )
+        return replace(now, divisions=now.divisions.with_value(record.step, record), **now._present_by(record))
+
+    def _present_by(self, record: DivisionRecord) -> dict[str, Any]:
+        """The fields that say what holds after the last division, if this is the last one."""
+        return {
+            "counted": record.counted,
+            "next_offsets": {**self.next_offsets, **{r.where: r.end for r in record.ranges}},
+            "again": {**self.again, **{r.where: r.end for r in record.again}},
+            "idle": record.idle,
+        }
 
     def _without_divisions_from(self, step: int) -> StepLogState:
         """Returns the state as if the divisions from `step` on had not been recorded, but for `counted` and `idle`, which the caller sets: the

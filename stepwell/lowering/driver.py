@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import Constant, LastByKey, Source
+from io_kafka.formats.message_fields import MESSAGE_TYPES
 from io_kafka.formats.written import Written
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import UnsupportedType, arrow_schema, arrow_type
@@ -27,9 +28,6 @@ from stepwell.lowering.rules import RULES
 from stepwell.lowering.rules.constant import constant
 from stepwell.lowering.rules.union import unite
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView
-
-# The fields of a keyed source's message besides the columns: deleted, partition, offset.
-_MESSAGE_TYPES = (pa.bool_(), pa.int32(), pa.int64())
 
 
 @dataclass
@@ -135,7 +133,7 @@ class _Driver:
                 Source((), types, handle, retracts=retracts, padded=padded, unavailable=spec.unavailable)
             )
         messages = self.builder.add(
-            Source((), types + _MESSAGE_TYPES, handle, keyed=True, padded=padded, unavailable=spec.unavailable)
+            Source((), types + MESSAGE_TYPES, handle, keyed=True, padded=padded, unavailable=spec.unavailable)
         )
         key = tuple(schema.names.index(column) for column in spec.key)
         return self.builder.add(LastByKey((messages,), types, handle, key, spec.unavailable))

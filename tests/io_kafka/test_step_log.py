@@ -903,6 +903,24 @@ def test_each_field_of_the_state_is_kept_or_forgotten_by_a_refresh() -> None:
     assert {name for name in KEPT_BY_A_REFRESH if getattr(after, name) == getattr(new, name)} == {"topic"}
 
 
+STILL_TELL_OF_A_TOPIC = {
+    "divisions",  # of the steps that are kept
+    "again",  # of a transition, which is over when a topic is forgotten
+    "tables",  # which the caller clears
+    "idle",  # handles of sources, which are called like their topics here
+}
+
+
+def test_of_a_topic_that_is_no_input_any_more_each_field_is_asked() -> None:
+    """A new field that tells of input topics has to be cleared by `_without_topics`, or named here with a reason."""
+    state, gone = full_state(), next(iter(full_state().next_offsets)).topic
+    telling = {each.name for each in fields(state) if f"'{gone}'" in repr(getattr(state, each.name))}
+    now = state._without_topics(frozenset({gone}))
+    left = {each.name for each in fields(now) if f"'{gone}'" in repr(getattr(now, each.name))}
+    assert left == STILL_TELL_OF_A_TOPIC, left
+    assert telling - left == {"topics", "next_offsets", "firsts", "grown"}, telling
+
+
 def at_time(record: DivisionRecord, clock_us: int | None) -> DivisionRecord:
     return record.model_copy(update={"clock_us": clock_us})
 

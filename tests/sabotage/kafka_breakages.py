@@ -421,8 +421,8 @@ KAFKA = (
         (
             Edit(
                 LOG,
-                "            next_offsets={**now.next_offsets, **{r.where: r.end for r in record.ranges}},\n",
-                "",
+                "record), **now._present_by(record))",
+                'record), **{**now._present_by(record), "next_offsets": now.next_offsets})',
             ),
         ),
         (f"{TEST_LOG}::test_the_last_division_may_be_recorded_again_over_less_input",),
