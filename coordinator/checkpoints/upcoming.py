@@ -72,7 +72,7 @@ class Upcoming:
         """Raises NoAnswer if there is no next revision whose new nodes are filled."""
         phase = self._log.revisions.phase
         match phase:
-            case Filling(intent=intent) if self._log.filled >= intent.whole and self._log.is_read_again:
+            case Filling(intent=intent) if self._log.filled >= intent.whole and self._log.has_reread_all:
                 return intent
             case Filling(intent=intent) if self._log.filled >= intent.whole:
                 raise NoAnswer(

@@ -143,7 +143,7 @@ class Rescale(Machine[Phase]):
                 self._check_under_way(phase, log)
             case _:
                 assert_never(phase)
-        for why_not in (why_no_partition(self.owned), why_not_owned(self.owned, log.ground)):
+        for why_not in (why_no_partition(self.owned), why_not_owned(self.owned, log.layout_ground)):
             assert why_not is None, self.with_story(why_not)
 
     def _check_under_way(self, phase: Staffing | Weighing | Moving | Moved, log: StepLogState) -> None:

@@ -60,7 +60,7 @@ def layout_if_restored(version: VersionId, state: StepLogState, epoch: int) -> L
     """The layout that a start records after it has opened the stored version; None if the log says already that slots have these owners. A
     rescale that was under way is over then. The number of workers in the settings is acted on again."""
     stored = state.stored
-    if stored is None or stored.version != version or why_not_placed(stored.placed, state.ground) is None:
+    if stored is None or stored.version != version or why_not_placed(stored.placed, state.layout_ground) is None:
         return None
     before = layout_of(state.current_layout)
     layout = layout_with(stored.placed.owned, before.number + 1, before.policy)

@@ -150,7 +150,7 @@ class Transition(Machine[Known]):
                 assert_never(phase)
 
     def _of_filled(self, log: StepLogState, phase: Filling) -> TransitionAction | None:
-        if log.filled < phase.intent.whole or not log.is_read_again:
+        if log.filled < phase.intent.whole or not log.has_reread_all:
             return None
         match self.phase:
             case NothingKnown():

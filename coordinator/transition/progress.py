@@ -46,7 +46,7 @@ def share_filled(log: LogValue) -> float:
     if not phase.intent.again:
         return log.filled / phase.intent.whole
     share = Messages.of(log).share
-    messages = share if log.is_read_again else min(share, NOT_LEVEL_SHARE_MAX)
+    messages = share if log.has_reread_all else min(share, NOT_LEVEL_SHARE_MAX)
     return (log.filled / HASHES + messages) / (phase.intent.whole / HASHES + 1)
 
 

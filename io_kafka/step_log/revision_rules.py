@@ -41,7 +41,7 @@ class RevisionGround:
     """The steps in that checkpoint; None without any."""
     filled: int
     """The position before the next division."""
-    is_read_again: bool
+    has_reread_all: bool
     """Whether the new nodes have got all that is read again; see LogValue."""
     topics: Mapping[str, TopicIdentity]
     """Those that are known."""
@@ -106,7 +106,7 @@ def _why_not_switch(record: RevisionSwitch, ground: RevisionGround) -> str | Non
         return f"new nodes are filled up to {ground.filled}, and not up to {phase.intent.whole}"
     if (record.drain is not None) != phase.intent.choices.gradual:
         return f"it drains {'nothing' if record.drain is None else 'what differs'}, and the transition was begun in the other way"
-    if not ground.is_read_again:
+    if not ground.has_reread_all:
         return "new nodes lack input that the revision in force has read"
     names = [topic.topic for topic in record.topics]
     if len(names) != len(set(names)):

@@ -66,7 +66,7 @@ def why_not(log: LogValue, record: Record) -> str | None:
     if isinstance(record, StepRecord):
         return _why_not_step(log, record)
     if isinstance(record, CheckpointIntent):
-        return _why_not_intent(log, record.version) or why_not_placed(record.placed, log.ground)
+        return _why_not_intent(log, record.version) or why_not_placed(record.placed, log.layout_ground)
     if isinstance(record, CheckpointComplete):
         return _why_not_complete(log, record.version)
     if isinstance(record, CheckpointStored):
@@ -80,7 +80,7 @@ def why_not(log: LogValue, record: Record) -> str | None:
     if isinstance(record, TableRecord):
         return _why_not_table(log, record)
     if isinstance(record, LayoutRecord | LayoutIntent | LayoutTurn):
-        return why_not_layout(record, log.ground, _why_not_first(log, record.kind))
+        return why_not_layout(record, log.layout_ground, _why_not_first(log, record.kind))
     if isinstance(record, LayoutAuto):
         return "no layout is recorded" if log.layout is None else None
     if isinstance(record, Former | Copied):

@@ -212,7 +212,7 @@ class LogValue:
         return frozenset(each.where for each in again if not each.is_live)
 
     @property
-    def is_read_again(self) -> bool:
+    def has_reread_all(self) -> bool:
         """Whether the new nodes of the transition under way have got all that the revision in force has read, of what is read again."""
         only_new, found = self.only_read_again, self.reads_again.items()
         return all(at == self.next_offsets.get(where, at) for where, at in found if where not in only_new)
@@ -229,7 +229,7 @@ class LogValue:
         return self.layout
 
     @property
-    def ground(self) -> LayoutGround:
+    def layout_ground(self) -> LayoutGround:
         """What the rules for records of layouts depend on."""
         last = self.placed[self.checkpoints[-1]] if self.checkpoints else None
         stored = None if self.stored is None else self.stored.placed
@@ -238,7 +238,7 @@ class LogValue:
     @property
     def target(self) -> Target | None:
         """Where the change under way leads to; None without one."""
-        return self.ground.target
+        return self.layout_ground.target
 
     def topics_grown(self, topics: Iterable[TopicIdentity]) -> tuple[str, ...]:
         """The topics that have grown since the state began, in order, if `topics` are announced now."""
@@ -258,7 +258,7 @@ class LogValue:
             is_checkpointed=self.intent is None and last == self.division_next,
             checkpoint_step=last,
             filled=self.filled,
-            is_read_again=self.is_read_again,
+            has_reread_all=self.has_reread_all,
             topics=self.topics,
             loads=frozenset(self.tables),
         )

@@ -92,7 +92,7 @@ def _transition(log: StepLogState) -> dict[str, Any] | None:
 
 def _filling(phase: Filling, log: StepLogState) -> dict[str, Any]:
     """A transition that is filled is held if the user wants that, or if its switch was taken back."""
-    is_filled = log.filled >= phase.intent.whole and log.is_read_again
+    is_filled = log.filled >= phase.intent.whole and log.has_reread_all
     if phase.is_held and phase.turn is not None:
         why = f"the step of the switch has failed: {phase.turn.error}"
     elif is_filled and phase.intent.choices.hold:

@@ -22,7 +22,7 @@ def log_of(filled: int, *, levels: int = 2, again: int | None = None, live: int 
         filled=filled,
         reads_again={} if again is None else {IN: again},
         next_offsets={IN: live},
-        is_read_again=again in (None, live),
+        has_reread_all=again in (None, live),
     )
 
 

@@ -99,7 +99,7 @@ class Story:
         while not self.is_read:
             sizes.append(self.advance(rows))
             assert sizes[-1] <= rows and len(sizes) < 10_000
-        assert self.log.is_read_again and self.reading.offsets_left(self.log) == 0
+        assert self.log.has_reread_all and self.reading.offsets_left(self.log) == 0
         return sizes
 
 

@@ -42,9 +42,9 @@ LEVEL: tuple[Record, ...] = (*HALF, reads(2, 12, 13, ranged(IN, 6, 13), ranged(F
 
 def test_each_partition_is_read_again_without_gap() -> None:
     assert folded(*BEGUN).reads_again == {IN: 2, FRESH: 7}
-    assert folded(*HALF).reads_again == {IN: 6, FRESH: 8} and not folded(*HALF).is_read_again
+    assert folded(*HALF).reads_again == {IN: 6, FRESH: 8} and not folded(*HALF).has_reread_all
     level = folded(*LEVEL)
-    assert level.reads_again == {IN: 13, FRESH: 20} and level.is_read_again
+    assert level.reads_again == {IN: 13, FRESH: 20} and level.has_reread_all
     assert level.next_offsets == {IN: 13}, "the revision in force does not read the new topic"
     level.check()
 
@@ -88,16 +88,16 @@ def test_what_was_read_again_is_void_with_what_was_filled() -> None:
     resumed = folded(*HALF, turns("detached", 1), turns("resume", 2))
     assert resumed.reads_again == {IN: 2, FRESH: 7}
     again = folded(*HALF, turns("detached", 1), turns("resume", 2), reads(2, 12, 12, ranged(IN, 2, 12)), step(2, 3))
-    assert again.reads_again == {IN: 12, FRESH: 7} and again.is_read_again
+    assert again.reads_again == {IN: 12, FRESH: 7} and again.has_reread_all
 
 
 def test_a_partition_that_comes_later_is_read_from_where_the_pipeline_began_with_it() -> None:
     both = (ranged(IN, 9, 9), ranged(OTHER, 4, 6))
     first = DivisionRecord(epoch=0, step=1, ranges=both, filled=WHOLE, again=(ranged(IN, 2, 9), ranged(OTHER, 4, 4)))
     state = folded(*BEGUN, first, step(1, 2))
-    assert state.reads_again == {IN: 9, FRESH: 7, OTHER: 4} and not state.is_read_again
+    assert state.reads_again == {IN: 9, FRESH: 7, OTHER: 4} and not state.has_reread_all
     later = DivisionRecord(epoch=0, step=2, ranges=(ranged(IN, 9, 9), ranged(OTHER, 6, 6)), filled=WHOLE)
-    assert folded(*BEGUN, first, step(1, 2), later.model_copy(update={"again": (ranged(OTHER, 4, 6),)})).is_read_again
+    assert folded(*BEGUN, first, step(1, 2), later.model_copy(update={"again": (ranged(OTHER, 4, 6),)})).has_reread_all
     unread = first.model_copy(update={"again": (ranged(IN, 2, 9),)})
     late = later.model_copy(update={"again": (ranged(OTHER, 4, 5),)})
     assert folded(*BEGUN, unread, step(1, 2), late).reads_again[OTHER] == 5, "it began in a step before"
@@ -150,5 +150,5 @@ def test_a_log_that_begins_with_a_snapshot_goes_on_alike() -> None:
     for log in (BEGUN, HALF, LEVEL, (*LEVEL, switches(2, 3)), (*HALF, turns("detached", 1))):
         whole = folded(*log)
         cut = StepLogState("log", offset_next=50).apply(whole.snapshot(), 50)
-        for name in ("reads_again", "is_read_again", "next_offsets", "firsts", "again"):
+        for name in ("reads_again", "has_reread_all", "next_offsets", "firsts", "again"):
             assert getattr(cut, name) == getattr(whole, name), name

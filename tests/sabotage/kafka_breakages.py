@@ -50,7 +50,7 @@ KAFKA = (
         (
             Edit(
                 RULES,
-                "        return why_not_layout(record, log.ground, _why_not_first(log, record.kind))\n",
+                "        return why_not_layout(record, log.layout_ground, _why_not_first(log, record.kind))\n",
                 "        return None\n",
             ),
         ),

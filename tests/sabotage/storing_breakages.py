@@ -136,8 +136,8 @@ STORING_OF_RUNS = (
         (
             Edit(
                 f"{STORING}/restoring.py",
-                "if stored is None or stored.version != version or why_not_placed(stored.placed, state.ground) is None:",
-                "if stored is None or stored.version == version or why_not_placed(stored.placed, state.ground) is None:",
+                "if stored is None or stored.version != version or why_not_placed(stored.placed, state.layout_ground) is None:",
+                "if stored is None or stored.version == version or why_not_placed(stored.placed, state.layout_ground) is None:",
             ),
         ),
         (f"{TEST_STORE}::test_a_change_of_the_layout_that_the_store_does_not_have_is_undone_and_made_again",),

@@ -1046,7 +1046,7 @@ def switch_before_all_is_filled() -> Iterator[None]:
 
     def early(self: Any, log: Any, phase: Any) -> Any:
         filled = phase.intent.whole if log.filled else 0
-        return real(self, SimpleNamespace(filled=filled, is_read_again=True), phase)
+        return real(self, SimpleNamespace(filled=filled, has_reread_all=True), phase)
 
     with (
         broken(transition_machine.Transition, "_of_filled", early),

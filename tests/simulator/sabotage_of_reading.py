@@ -56,7 +56,7 @@ def switch_with_a_division_pending() -> Iterator[None]:
 @contextmanager
 def switch_before_new_nodes_are_level() -> Iterator[None]:
     """All content is given, and messages are left that only the project in force has read."""
-    with broken(LogValue, "is_read_again", property(lambda self: True)):
+    with broken(LogValue, "has_reread_all", property(lambda self: True)):
         yield
 
 
