@@ -95,6 +95,7 @@ static Py_ssize_t width_of(char kind)
     case 'Z':
         return 8;
     case 'p':
+    case 'P':
         return 16;
     default:
         return 0;
@@ -701,12 +702,12 @@ static Outcome take_float(Column *column, Text *text)
     return append_bytes(&column->data, &value, sizeof value);
 }
 
-/* A number, also in quotes. */
+/* A number, of kind 'p' also in quotes. */
 static Outcome take_decimal(Column *column, Text *text)
 {
     Number number;
     __int128 unscaled;
-    int is_quoted = take(text, '"');
+    int is_quoted = column->kind == 'p' && take(text, '"');
     if (!take_number(text, &number) || !decimal_of(&number, column->precision, column->scale, &unscaled) ||
         (is_quoted && !take(text, '"')))
         return DECLINED;
@@ -834,6 +835,7 @@ static Outcome take_of_kind(Column *column, Reader *reader)
     case 'd':
         return take_float(column, &reader->text);
     case 'p':
+    case 'P':
         return take_decimal(column, &reader->text);
     case 'x':
         return DECLINED;
@@ -1013,7 +1015,7 @@ static int open_column(Column *column, PyObject *declared, Py_ssize_t rows, Py_s
         PyErr_NoMemory();
         return -1;
     }
-    if (kind == 'p')
+    if (kind == 'p' || kind == 'P')
         return PyArg_ParseTuple(detail, "ii", &column->precision, &column->scale) ? 0 : -1;
     if (kind != '{' && kind != '[' && kind != 'm')
         return 0;

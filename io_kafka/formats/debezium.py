@@ -21,7 +21,7 @@ from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.encodings import Part
 from io_kafka.formats.envelopes import ABOUT, DELETED_FLAG, MARKS, envelope_of, names_anywhere, why_no_object
 from io_kafka.formats.exact import Reader, RowReader, node_text, read_members, reader
-from io_kafka.formats.jackson import Malformed, Members, Node, Number, parse_object
+from io_kafka.formats.jackson import Malformed, Members, Node, parse_object
 from io_kafka.formats.parse import Parsed
 
 FROM_MONGODB = (
@@ -83,19 +83,8 @@ def _nothing_but_null(fields: Iterable[pa.Field], columns: Sequence[pa.Array], w
 
 
 def column_reader(column: str, kind: pa.DataType, patterns: Patterns = NO_PATTERNS) -> Reader:
-    """Reads a column as `from_json` does, but for numbers as timestamps."""
-    plain = reader(column, kind, patterns)
-    if not pa.types.is_timestamp(kind):
-        return plain
-
-    def read(node: Node) -> Any:
-        if isinstance(node, Number):
-            raise Malformed(
-                f"column {column}: {node.text} is a timestamp of unknown unit; send the schema with the payload"
-            )
-        return plain(node)
-
-    return read
+    """Reads a column as `from_json` does, but for numbers as timestamps, at any depth."""
+    return reader(column, kind, patterns, takes_seconds=False)
 
 
 def image_reader(place: str, kind: pa.StructType, patterns: Patterns) -> Reader:

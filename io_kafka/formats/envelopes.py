@@ -47,7 +47,7 @@ _DEBEZIUM = Envelope(
     "op",
     _names("op"),
     _names("before after"),
-    _names("source transaction ts_ms ts_us ts_ns"),
+    _names("op source transaction ts_ms ts_us ts_ns"),
     WRITE_CHANGELOG,
 )
 _OF_MYSQL = Envelope(
@@ -74,7 +74,14 @@ _CLOUD_EVENT = Envelope(
     _names("specversion id source type time subject datacontenttype dataschema"),
     f"this is a CloudEvent: {DECLARE_IT}",
 )
-ENVELOPES = (_DEBEZIUM, _OF_MYSQL, _GOLDEN_GATE, _CLOUD_EVENT)
+_CHANGE_STREAM = Envelope(
+    "operationType",
+    _names("operationType ns"),
+    _names("fullDocument documentKey"),
+    _names("_id operationType ns clusterTime wallTime collectionUUID lsid txnNumber"),
+    f"these are changes of MongoDB's own connector: set publish.full.document.only=true there, or {DECLARE_IT}",
+)
+ENVELOPES = (_DEBEZIUM, _OF_MYSQL, _GOLDEN_GATE, _CLOUD_EVENT, _CHANGE_STREAM)
 
 ABOUT: frozenset[str] = frozenset().union(*(each.about for each in ENVELOPES))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -111,6 +111,20 @@ def _timestamp(column: str, of_text: Callable[[str], Any], what: str) -> Reader:
     return read
 
 
+def _spelt_timestamp(column: str, of_text: Callable[[str], Any], what: str) -> Reader:
+    """A timestamp where the unit of a number is not known."""
+    spelt = _spelt(column, of_text, what)
+
+    def read(node: Node) -> Any:
+        if isinstance(node, Number):
+            raise Malformed(
+                f"column {column}: {node.text} is a timestamp of unknown unit; send the schema with the payload"
+            )
+        return spelt(node)
+
+    return read
+
+
 def _decimal(column: str, kind: pa.Decimal128Type) -> Reader:
     def read(node: Node) -> Any:
         if node is None:
@@ -124,9 +138,9 @@ def _decimal(column: str, kind: pa.Decimal128Type) -> Reader:
     return read
 
 
-def _struct(column: str, kind: pa.StructType, patterns: Patterns) -> Reader:
+def _struct(column: str, kind: pa.StructType, moments: Moments) -> Reader:
     fields = [kind.field(i) for i in range(kind.num_fields)]
-    members = {field.name: reader(f"{column}.{field.name}", field.type, patterns) for field in fields}
+    members = {field.name: _reader(f"{column}.{field.name}", field.type, moments) for field in fields}
 
     def read(node: Node) -> dict[str, Any] | None:
         if node is None:
@@ -138,11 +152,11 @@ def _struct(column: str, kind: pa.StructType, patterns: Patterns) -> Reader:
     return read
 
 
-def _map(column: str, kind: pa.MapType, patterns: Patterns) -> Reader:
+def _map(column: str, kind: pa.MapType, moments: Moments) -> Reader:
     """Members in their order. A name that is repeated is refused (see maps.py)."""
     if kind.key_type != pa.string():
         raise TypeError(f"{column}: the keys of a map in JSON are strings, not {kind.key_type}")
-    item = reader(f"{column}[]", kind.item_type, patterns)
+    item = _reader(f"{column}[]", kind.item_type, moments)
 
     def read(node: Node) -> list[tuple[str, Any]] | None:
         if node is None:
@@ -159,8 +173,8 @@ def _map(column: str, kind: pa.MapType, patterns: Patterns) -> Reader:
     return read
 
 
-def _list(column: str, kind: pa.ListType, patterns: Patterns) -> Reader:
-    item = reader(f"{column}[]", kind.value_type, patterns)
+def _list(column: str, kind: pa.ListType, moments: Moments) -> Reader:
+    item = _reader(f"{column}[]", kind.value_type, moments)
 
     def read(node: Node) -> list[Any] | None:
         if node is None:
@@ -181,7 +195,20 @@ def read_members(node: Members, members: dict[str, Reader]) -> dict[str, Any]:
     return row
 
 
-def reader(column: str, kind: pa.DataType, patterns: Patterns = NO_PATTERNS) -> Reader:
+class Moments(NamedTuple):
+    """How dates and timestamps are read. `patterns`: of their texts. `takes_seconds`: whether a number is a timestamp in seconds, as in
+    `from_json`. Feeds of changes send other units too, so a number means nothing there."""
+
+    patterns: Patterns
+    takes_seconds: bool
+
+
+def reader(column: str, kind: pa.DataType, patterns: Patterns = NO_PATTERNS, *, takes_seconds: bool = True) -> Reader:
+    """What reads a value of any depth. See Moments."""
+    return _reader(column, kind, Moments(patterns, takes_seconds))
+
+
+def _reader(column: str, kind: pa.DataType, moments: Moments) -> Reader:
     if pa.types.is_integer(kind):
         return _integer(column, kind)
     if pa.types.is_floating(kind):
@@ -189,13 +216,13 @@ def reader(column: str, kind: pa.DataType, patterns: Patterns = NO_PATTERNS) -> 
     if pa.types.is_decimal(kind):
         return _decimal(column, kind)
     if pa.types.is_struct(kind):
-        return _struct(column, kind, patterns)
+        return _struct(column, kind, moments)
     if pa.types.is_map(kind):
-        return _map(column, kind, patterns)
+        return _map(column, kind, moments)
     if pa.types.is_list(kind):
-        return _list(column, kind, patterns)
+        return _list(column, kind, moments)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return _moment(column, kind, patterns)
+        return _moment(column, kind, moments)
     if is_months(kind):
         return _spelt(column, partial(months_value, type_=kind), "a year-month interval")
     simple: dict[pa.DataType, Reader] = {
@@ -207,15 +234,16 @@ def reader(column: str, kind: pa.DataType, patterns: Patterns = NO_PATTERNS) -> 
     return simple[kind]
 
 
-def _moment(column: str, kind: pa.DataType, patterns: Patterns) -> Reader:
+def _moment(column: str, kind: pa.DataType, moments: Moments) -> Reader:
     """A date or a timestamp. With a pattern no other text is taken, as in Spark."""
-    pattern, zoned = pattern_of(kind, patterns), not pa.types.is_date(kind) and kind.tz is not None
+    timestamp = _timestamp if moments.takes_seconds else _spelt_timestamp
+    pattern, zoned = pattern_of(kind, moments.patterns), not pa.types.is_date(kind) and kind.tz is not None
     if pattern is not None:
         what = f"{'a date' if pa.types.is_date(kind) else 'a timestamp'} in the form {pattern}"
         one = one_in_pattern(kind, pattern)
-        return _timestamp(column, one, what) if zoned else _spelt(column, one, what)
+        return timestamp(column, one, what) if zoned else _spelt(column, one, what)
     if zoned:
-        return _timestamp(column, javatext.timestamp_us, "a timestamp")
+        return timestamp(column, javatext.timestamp_us, "a timestamp")
     if pa.types.is_date(kind):
         return _spelt(column, javatext.date_days, "a date")
     return _spelt(column, javatext.timestamp_ntz_us, "a timestamp without a zone")

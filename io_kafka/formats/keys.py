@@ -23,7 +23,7 @@ from io_kafka.formats.agreement import written_texts
 from io_kafka.formats.connect.read import Wanted, parse_wrapped
 from io_kafka.formats.debezium import column_reader
 from io_kafka.formats.encodings import Part
-from io_kafka.formats.exact import RowReader, read_members, reader
+from io_kafka.formats.exact import RowReader, read_members
 from io_kafka.formats.jackson import Malformed, Members, Node, parse, render_node, text_of
 from io_kafka.formats.parse import Parsed
 from io_kafka.formats.parse import parse as parse_all
@@ -165,4 +165,4 @@ class KeyReader(RowReader):
             columns = ", ".join(self.schema.names)
             raise Malformed(f"{render_node(node)[:KEY_CHARS_SHOWN]} is not an object of the key columns {columns}")
         name = self.schema.names[0]
-        return {name: reader(name, self.schema.types[0], self.patterns)(node)}
+        return {name: column_reader(name, self.schema.types[0], self.patterns)(node)}

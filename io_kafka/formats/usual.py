@@ -45,6 +45,9 @@ KINDS = {
 """The types without details that the extension reads, and their kinds there. It also reads decimals, and structs, lists and maps of what it
 reads."""
 
+DECIMALS, UNQUOTED_DECIMALS = "p", "P"
+"""The kinds of decimals: numbers that may be in quotes, and numbers that may not."""
+
 DECLINED = "x"
 """The kind of a column whose values the extension declines, unless they are null: intervals, and what is nested too deeply."""
 
@@ -59,18 +62,19 @@ def why_not() -> str | None:
 
 
 def read_usual(
-    values: pa.Array, schema: pa.Schema, patterns: Patterns = NO_PATTERNS
+    values: pa.Array, schema: pa.Schema, patterns: Patterns = NO_PATTERNS, *, quoted_decimals: bool = True
 ) -> tuple[pa.RecordBatch, Bools] | None:
     """`values`: messages, binary; a null is declined. Returns (rows, which messages were declined: these have no meaning). None if the schema
-    has no columns, or the extension is not used. What has a pattern is read as text, and converted."""
+    has no columns, or the extension is not used. What has a pattern is read as text, and converted. `quoted_decimals`: whether the text of a
+    number is one of a decimal. If it may be anything else, such messages are declined."""
     if patterns != NO_PATTERNS:
-        read = read_usual(values, _as_texts(schema, patterns))
+        read = read_usual(values, _as_texts(schema, patterns), quoted_decimals=quoted_decimals)
         return None if read is None else _in_patterns(*read, schema, patterns)
     if not len(schema) or why_not() is not None:
         return None
     data, ends = bytes_of(values)
     text_bytes = int(ends[-1] - ends[0]) // max(1, _texts(schema))
-    declared = _declared_columns(schema)
+    declared = _declared_columns(schema, quoted_decimals)
     declined, found = _json.read(data, np.ascontiguousarray(ends), nulls_of(values), declared, text_bytes)
     arrays = _arrays(schema.types, declared, found)
     return pa.RecordBatch.from_arrays(arrays, schema=nullable(schema)), np.array(memoryview(declined), dtype=np.bool_)
@@ -147,21 +151,24 @@ def _array(kind: pa.DataType, declared: Declared, column: Column) -> pa.Array:
 
 
 @lru_cache(maxsize=256)  # one for each schema in use: an input has at most a few
-def _declared_columns(schema: pa.Schema) -> tuple[Declared, ...]:
-    return tuple(_declared_column(field, DEPTH_MAX) for field in schema)
+def _declared_columns(schema: pa.Schema, quoted_decimals: bool) -> tuple[Declared, ...]:
+    decimals = DECIMALS if quoted_decimals else UNQUOTED_DECIMALS
+    return tuple(_declared_column(field, decimals, DEPTH_MAX) for field in schema)
 
 
-def _declared_column(field: pa.Field, depth_max: int) -> Declared:
+def _declared_column(field: pa.Field, decimals: str, depth_max: int) -> Declared:
+    def within(inner: pa.Field) -> Declared:
+        return _declared_column(inner, decimals, depth_max - 1)
+
     kind, name, required = field.type, field.name.encode(), not field.nullable
     if pa.types.is_decimal128(kind) and 0 <= kind.scale <= kind.precision:
-        return name, "p", required, (kind.precision, kind.scale)
+        return name, decimals, required, (kind.precision, kind.scale)
     if depth_max and pa.types.is_struct(kind) and all(member.nullable for member in kind):
-        return name, "{", required, tuple(_declared_column(member, depth_max - 1) for member in kind)
+        return name, "{", required, tuple(map(within, kind))
     if depth_max and pa.types.is_map(kind) and kind.key_type == pa.string():
-        names = (b"", "s", True, None)
-        return name, "m", required, (names, _declared_column(kind.item_field.with_nullable(True), depth_max - 1))
+        return name, "m", required, ((b"", "s", True, None), within(kind.item_field.with_nullable(True)))
     if depth_max and pa.types.is_list(kind):
-        return name, "[", required, (_declared_column(kind.value_field.with_nullable(True), depth_max - 1),)
+        return name, "[", required, (within(kind.value_field.with_nullable(True)),)
     return name, KINDS.get(kind, DECLINED), required, None
 
 

@@ -43,6 +43,48 @@ FORMATS = (
         ("tests/io_kafka/formats/test_table.py::test_a_format_or_an_encoding_without_one_descriptor_is_refused",),
     ),
     Breakage(
+        "digits-in-base64-are-a-number",
+        "A decimal in base64 of nothing but digits is read as that number, if the batch begins with a message without one.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/formats/connect/read.py",
+                "    read = read_usual(texts, typed.numeric.raw, patterns, quoted_decimals=False)\n    assert",
+                "    read = read_usual(texts, typed.numeric.raw, patterns)\n    assert",
+            ),
+        ),
+        ("tests/io_kafka/formats/test_connect.py::test_base64_of_nothing_but_digits_is_no_number",),
+    ),
+    Breakage(
+        "any-title-is-a-type",
+        "A JSON Schema whose properties have titles for people says what the values are, and numbers go through DOUBLE.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/formats/connect/json_schema.py",
+                "title if isinstance(title, str) and title.startswith(NAMESPACES) else None",
+                "title if isinstance(title, str) else None",
+            ),
+        ),
+        ("tests/io_kafka/formats/test_connect.py::test_titles_of_a_schema_that_is_not_connects_mean_nothing",),
+    ),
+    Breakage(
+        "a-moment-without-a-unit-within-a-list",
+        "A number in a list of timestamps of a changelog is taken for seconds.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/formats/exact.py",
+                '    item = _reader(f"{column}[]", kind.value_type, moments)\n',
+                '    item = reader(f"{column}[]", kind.value_type, moments.patterns)\n',
+            ),
+        ),
+        (
+            "tests/io_kafka/formats/test_keyed.py::"
+            "test_numbers_as_timestamps_have_no_unit_at_any_depth_and_in_bare_keys",
+        ),
+    ),
+    Breakage(
         "a-registry-without-credentials",
         "An encoding with a registry does not derive from the class that says so, and its registry is asked without credentials.",
         "no silence",

@@ -558,8 +558,8 @@ KAFKA = (
         (
             Edit(
                 "io_kafka/formats/usual.py",
-                '"p", required, (kind.precision, kind.scale)',
-                '"p", required, (38, kind.scale)',
+                "decimals, required, (kind.precision, kind.scale)",
+                "decimals, required, (38, kind.scale)",
             ),
         ),
         ("tests/io_kafka/formats/test_usual.py::test_usual_values_are_read_and_all_others_declined",),

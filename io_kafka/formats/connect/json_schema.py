@@ -1,8 +1,8 @@
 """JSON Schema, as a registry has it -> the type that Connect gave it.
 
 Connect's converter for JSON Schema writes what JSON cannot say beside it: `connect.type` (int8, bytes, map, ...), the logical type's name as
-`title`, and `connect.parameters`. A schema of another producer has none of them. Then nothing is known that JSON does not say itself, and values
-are read as in messages without a schema.
+`title`, and `connect.parameters`. A schema of another producer has none of them, but for titles that are no names of types. Then nothing is
+known that JSON does not say itself, and values are read as in messages without a schema.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from typing import Any
 
 from io_kafka.formats.connect.types import DEPTH_MAX, KINDS, UNKNOWN, Array, Map, Plain, Struct, Type, scale_of
 from io_kafka.formats.jackson import Malformed
+
+NAMESPACES = ("org.apache.kafka.connect.", "io.debezium.")
+"""With one of them begins the name of every logical type that means something here. Other producers give every property a title for people."""
 
 _KINDS_OF_JSON = {"integer": "int64", "number": "double", "string": "string", "boolean": "boolean"}
 
@@ -33,7 +36,7 @@ def _type(node: Any, root: Any, depth_left: int) -> Type:
         return _type(_follow(reference, root), root, depth_left - 1)
     kind, connect, title = node.get("type"), node.get("connect.type"), node.get("title")
     properties = node.get("properties")
-    if connect == "map":
+    if connect == "map" and kind != "array":  # a list of keys and values, unless the keys are strings
         values = node.get("additionalProperties")
         return Map(Plain("string"), _type(values, root, depth_left - 1)) if kind == "object" else UNKNOWN
     if isinstance(properties, dict):
@@ -42,9 +45,10 @@ def _type(node: Any, root: Any, depth_left: int) -> Type:
     if kind == "array":
         return Array(_type(node.get("items"), root, depth_left - 1))
     name = connect if connect is not None else _KINDS_OF_JSON.get(kind) if isinstance(kind, str) else None
-    if not isinstance(name, str) or name not in KINDS or (connect is None and not isinstance(title, str)):
+    logical = title if isinstance(title, str) and title.startswith(NAMESPACES) else None
+    if not isinstance(name, str) or name not in KINDS or (connect is None and logical is None):
         return UNKNOWN
-    return Plain(KINDS[name], title if isinstance(title, str) else None, scale_of(node.get("connect.parameters")))
+    return Plain(KINDS[name], logical, scale_of(node.get("connect.parameters")))
 
 
 def _not_null(node: dict[str, Any]) -> dict[str, Any]:

@@ -198,7 +198,7 @@ def read_typed(payloads: pa.Array, typed: Typed, wanted: Wanted) -> Parsed:
     texts, patterns = _between(payloads, *typed.around), wanted.patterns
     if typed.numeric is None or not _has_numbers(texts, typed.numeric, patterns):
         return _convert(payloads, parse(texts, typed.usual.raw, typed.usual.reader, patterns), typed.usual, wanted)
-    read = read_usual(texts, typed.numeric.raw, patterns)
+    read = read_usual(texts, typed.numeric.raw, patterns, quoted_decimals=False)
     assert read is not None, "the first message was read"
     rows, declined = read
     good, late = np.flatnonzero(~declined), np.flatnonzero(declined)
@@ -211,8 +211,9 @@ def read_typed(payloads: pa.Array, typed: Typed, wanted: Wanted) -> Parsed:
 
 
 def _has_numbers(texts: pa.Array, numeric: Way, patterns: Patterns) -> bool:
-    """Whether the decimals of the first message are numbers. The messages of one producer are alike; others are read too, only more slowly."""
-    first = read_usual(texts[:1], numeric.raw, patterns) if len(texts) else None
+    """Whether the decimals of the first message are numbers. The messages of one producer are alike; others are read too, only more slowly. A
+    text is never a number here: "1234" is base64 of three bytes."""
+    first = read_usual(texts[:1], numeric.raw, patterns, quoted_decimals=False) if len(texts) else None
     return first is not None and not first[1].any()
 
 

@@ -245,8 +245,9 @@ def test_changes_without_a_schema_are_malformed_too() -> None:
             (row, f"it has before, after, op, ts_ms, {WRITE_CHANGELOG}") for row in (0, 4)
         }
         assert len(rows(found)) == 3
-    own = decoded(pa.schema([("op", pa.string()), ("v", pa.string())]), [json.dumps({**change, "op": None}).encode()])
-    assert rows(own) == [(None, None, 1)], "who declares `op` reads the envelope itself"
+    itself = pa.schema([("op", pa.string()), ("before", pa.string())])
+    own = decoded(itself, [json.dumps({**change, "op": None}).encode()])
+    assert rows(own) == [(None, None, 1)], "who declares an image reads the envelope itself"
 
 
 def test_changes_in_avro_are_malformed_where_rows_are_read(registry: SchemaRegistry) -> None:
@@ -549,6 +550,34 @@ def test_conversion_of_whole_columns_is_that_of_single_messages() -> None:
     assert together.rows.num_rows > 20 and len(together.rejected) > 20
 
 
+def test_base64_of_nothing_but_digits_is_no_number() -> None:
+    """10,000 numbers of three bytes are so. Whatever the batch begins with: a value that is absent says nothing of how the others come."""
+    decimal = {"type": "bytes", "optional": True, "name": t.C + "Decimal", "parameters": {"scale": "2"}}
+    schema = t.row_schema(
+        price=decimal,
+        prices={"type": "array", "items": decimal},
+        by={"type": "map", "keys": {"type": "string"}, "values": decimal},
+    )
+    columns = pa.schema(
+        [
+            ("price", pa.decimal128(10, 2)),
+            ("prices", pa.list_(pa.decimal128(10, 2))),
+            ("by", pa.map_(pa.string(), pa.string())),
+        ]
+    )
+    digits = t.unscaled(-2658824)
+    assert digits == "1234"
+    first = [{"price": None}, {"price": digits}, {"price": t.unscaled(500)}, {"price": 5.00}]
+    for begin in first:
+        whole = {"price": digits, "prices": [digits, 1.5], "by": {"a": digits}}
+        found = decoded(columns, [t.wrapped(schema, begin), t.wrapped(schema, whole)])
+        price = Decimal("-26588.24")
+        assert rows(found)[1][:3] == (price, [price, Decimal("1.50")], [("a", "-26588.24")]), begin
+    key = t.wrapped({"type": "struct", "fields": [decimal | {"field": "price"}]}, {"price": digits})
+    gone = decoded(columns, [None], [key], "upsert", ("price",))
+    assert rows(gone)[0][0] == Decimal("-26588.24")
+
+
 @pytest.fixture(scope="module")
 def registry() -> Iterator[SchemaRegistry]:
     with schema_registry() as found:
@@ -620,6 +649,71 @@ def test_json_with_a_schemas_id_is_read_as_its_schema_says(registry: SchemaRegis
     change = avro_messages.framed(registry.add("x-value", envelope, "JSON"), t.text({"after": row, "op": "c"}).encode())
     found = decoded(OF_JSON_SCHEMA, [change], mode="changelog", encoding=encoding)
     assert [row[:6] for row in rows(found)] == [whole] and not found.rejected
+
+
+def test_titles_of_a_schema_that_is_not_connects_mean_nothing(registry: SchemaRegistry) -> None:
+    """As Pydantic gives one to each property. The text is read as without a schema."""
+    columns = pa.schema(
+        [
+            ("price", pa.decimal128(30, 2)),
+            ("photo", pa.binary()),
+            ("n", pa.int64()),
+            ("at", pa.timestamp("us")),
+            ("text", pa.string()),
+        ]
+    )
+    types = {"price": "number", "photo": "string", "n": "number", "at": "string", "text": "number"}
+    titled = {name: {"title": name.title(), "type": kind} for name, kind in types.items()}
+    optional = {
+        name: {"title": name.title(), "anyOf": [{"type": kind}, {"type": "null"}]} for name, kind in types.items()
+    }
+    texts = [
+        '{"price":12345678901234567.89,"photo":"aGVsbG8=","n":9007199254740993,"at":"2024-01-02 03:04:05","text":5}',
+        '{"at":"2024-01-02T03:04:05+02:00"}',
+        '{"n":7.9}',
+    ]
+    plain = decoded(columns, [text.encode() for text in texts])
+    assert len(plain.rejected) == 2
+    for name, properties in (("titled-value", titled), ("optional-value", optional)):
+        number = registry.add(name, {"title": "Order", "type": "object", "properties": properties}, "JSON")
+        messages = [avro_messages.framed(number, text.encode()) for text in texts]
+        found = decoded(columns, messages, encoding=JsonWithRegistry(RegistryAddress(registry.url)))
+        assert (rows(found), reasons(found).keys()) == (rows(plain), reasons(plain).keys())
+
+
+def test_a_map_with_other_keys_in_json_schema_is_a_list_of_pairs(registry: SchemaRegistry) -> None:
+    of_price = {
+        "type": "number",
+        "title": t.C + "Decimal",
+        "connect.type": "bytes",
+        "connect.parameters": {"scale": "2"},
+    }
+    moment = {"type": "integer", "title": t.C + "Timestamp", "connect.type": "int64"}
+    kinds = {"price": of_price, "at": moment}
+    entries = {
+        name: {
+            "type": "array",
+            "connect.type": "map",
+            "items": {
+                "type": "object",
+                "properties": {"key": {"type": "integer", "connect.type": "int32"}, "value": kind},
+            },
+        }
+        for name, kind in kinds.items()
+    }
+    number = registry.add("pairs-value", {"type": "object", "properties": entries}, "JSON")
+    pair = [("key", pa.int32())]
+    columns = pa.schema(
+        [
+            ("price", pa.list_(pa.struct([*pair, ("value", pa.string())]))),
+            ("at", pa.list_(pa.struct([*pair, ("value", pa.timestamp("us"))]))),
+        ]
+    )
+    row = {"price": [{"key": 1, "value": t.unscaled(500)}], "at": [{"key": 2, "value": 1700000000000}]}
+    message = avro_messages.framed(number, t.text(row).encode())
+    found = decoded(columns, [message], encoding=JsonWithRegistry(RegistryAddress(registry.url)))
+    at = datetime(2023, 11, 14, 22, 13, 20)
+    assert rows(found) == [([{"key": 1, "value": "5.00"}], [{"key": 2, "value": at}], 1)], reasons(found)
 
 
 def test_json_with_a_schemas_id_and_no_registry_says_what_it_is() -> None:

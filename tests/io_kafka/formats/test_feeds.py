@@ -65,6 +65,10 @@ OTHER_TOOLS = {
     "TiCDC": {"version": 1, "database": "shop", "table": "p", "tableID": 1, "type": "INSERT", "commitTs": 4, "buildTs": 5, "schemaVersion": 6, "data": DATA, "old": None},
     "GoldenGate": {"table": "S.P", "op_type": "I", "op_ts": "2020-05-13 13:39:35.766000", "current_ts": "2020-05-13 13:40:00", "pos": "0001", "after": DATA},
     "CloudEvent": {"specversion": "1.0", "id": 7, "source": "/shop", "type": "com.example.p", "datacontenttype": "application/json", "data": DATA},
+    "MongoDB": {
+        "_id": {"_data": "8263"}, "operationType": "insert", "clusterTime": {"$timestamp": {"t": 1, "i": 1}}, "fullDocument": DATA | {"_id": "x"},
+        "ns": {"db": "shop", "coll": "p"}, "documentKey": {"_id": "x"},
+    },
     "its data": {"data": DATA, "metadata": {"timestamp": "2019-10-31T22:53:59.721201Z", "record-type": "data", "operation": "insert", "table-name": "p"}},
     "its message.data": {"magic": "atMSG", "type": "DT", "headers": None, "message": {"data": DATA, "beforeData": None, "headers": {"operation": "INSERT"}}},
     "its after": {"after": DATA, "updated": "1532377312562986715.0000000000"},
@@ -87,12 +91,28 @@ def test_a_message_around_a_row_is_no_row_of_nulls(tool: str) -> None:
     assert len(rows(decoded(declared, [message]))) == 1, "who declares the message as it is reads it"
 
 
-@pytest.mark.parametrize("tool", ["Maxwell", "Canal", "TiCDC", "GoldenGate", "CloudEvent"])
+@pytest.mark.parametrize("tool", ["Maxwell", "Canal", "TiCDC", "GoldenGate", "CloudEvent", "MongoDB"])
 def test_a_changelog_names_the_tool_whose_changes_it_does_not_read(tool: str) -> None:
     found = decoded(ROW, [OTHER_TOOLS[tool], {"op": None, "after": DATA}], "changelog", keys=[KEY] * 2)
     no_op = "no op: not a change in Debezium's envelope"
     assert reasons(found)[0].startswith(f"{no_op}; th") and tool in reasons(found)[0]
     assert reasons(found)[1] == no_op
+
+
+def test_columns_of_the_names_that_an_envelope_has_are_no_rows_either() -> None:
+    """The identity of MongoDB's change, and the `op` of Debezium's."""
+    of_mongo = pa.schema([("_id", pa.string()), ("name", pa.string()), ("price", pa.float64())])
+    found = decoded(of_mongo, [OTHER_TOOLS["MongoDB"], {"_id": "y", "name": None}])
+    assert "publish.full.document.only" in reasons(found)[0] and rows(found) == [("y", None, None, 1)]
+    with_op = pa.schema([("id", pa.int64()), ("name", pa.string()), ("op", pa.string())])
+    changes = [
+        {"before": {"id": 1}, "after": None, "op": "d"},
+        {"before": None, "after": {"id": 1, "name": "x"}, "op": "c"},
+    ]
+    found = decoded(with_op, [*changes, {"id": 2, "op": "c"}], "upsert", keys=[b"1", b"1", b"2"])
+    assert all("'mode' = 'changelog'" in reasons(found)[at] for at in (0, 1)) and rows(found)[0][:3] == (2, None, "c")
+    as_it_is = pa.schema([("op", pa.string()), ("after", pa.string())])
+    assert decoded(as_it_is, changes).rows.num_rows == 2
 
 
 def test_messages_without_any_column_are_rows_of_null_as_spark_has_them() -> None:

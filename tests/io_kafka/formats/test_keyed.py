@@ -263,6 +263,32 @@ def test_without_the_schema_epochs_and_base64_are_malformed() -> None:
     assert "unknown unit" in reasons(got)[12]
 
 
+def test_numbers_as_timestamps_have_no_unit_at_any_depth_and_in_bare_keys() -> None:
+    moment = pa.timestamp("us", "UTC")
+    deep = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("ats", pa.list_(moment)),
+            ("of", pa.struct([("at", moment)])),
+            ("by", pa.map_(pa.string(), moment)),
+        ]
+    )
+    source = SourceFormat("h", deep, "changelog")
+    at = 1704164645123
+    images: list[dict[str, Any]] = [{"id": 1, "ats": [at]}, {"id": 1, "of": {"at": at}}, {"id": 1, "by": {"a": at}}]
+    got = decoded(source, [(None, envelope("c", None, image)) for image in images])
+    assert [reason.split(": ")[0] for reason in reasons(got).values()] == [
+        f"column after.{name}" for name in ("ats[]", "of.at", "by[]")
+    ]
+    assert all("unknown unit" in reason for reason in reasons(got).values())
+    texts = {"id": 1, "ats": ["2024-01-02T03:04:05Z"], "of": {"at": "2024-01-02T03:04:05Z"}, "by": {}}
+    assert decoded(source, [(None, envelope("c", None, texts))]).rows.num_rows == 1
+    keyed = SourceFormat("h", pa.schema([("at", moment), ("v", pa.int64())]), "upsert", ("at",))
+    keys = [b"1704164645", b'{"schema":null,"payload":1704164645}', b'{"at":1704164645}', b'"2024-01-02T03:04:05Z"']
+    got = decoded(keyed, [(key, None) for key in keys])
+    assert got.rows.num_rows == 1 and len(got.rejected) == 3 and all("unknown unit" in r for r in reasons(got).values())
+
+
 def test_wrapped_keys_are_typed_too() -> None:
     source = SourceFormat("h", TYPED, "changelog", ("day",))
     key = json.dumps({"schema": {"type": "struct", "fields": FIELDS}, "payload": {"day": 19724}}).encode()
