@@ -53,6 +53,11 @@ class Machine(Generic[Phase]):
         self.phase = known(self.phase, *args, **kwargs)
         self.story.append(f"{before}.{name} -> {type(self.phase).__name__}")
 
+    def begin_again(self, phase: Phase, why: str) -> None:
+        """Goes on from this phase, whatever the present one is. `why`: what has happened, for the story."""
+        self.story.append(f"{type(self.phase).__name__}: {why} -> {type(phase).__name__}")
+        self.phase = phase
+
     def with_story(self, mistake: str) -> str:
         """The text of a mistake, with what led there."""
         return f"{mistake}; before: {', '.join(self.story) or 'nothing'}"

@@ -314,11 +314,11 @@ class RevisionRun:
                     steps.give(action, core, crew)
                 case Collect():
                     steps.collect(action, core, crew)
-                case Settle(step):
-                    took_ms, write_ms = steps.settle(action, core, crew)
-                    self._rescaling.note_step(took_ms, write_ms)
-                    self._automatic.note_step(self._writer.state.divisions[step].division.rows, took_ms)
-                    self._transitions.note_step(action)
+                case Settle():
+                    settled = steps.settle(action, core, crew)
+                    self._rescaling.note_step(settled)
+                    self._automatic.note_step(settled)
+                    self._transitions.note_step(settled)
                 case LogIntent() | Freeze() | Fold() | Complete():
                     self._checkpoints.do(action, core, crew, self._rescaling.births)
                     show_workers(crew, self._board)

@@ -105,6 +105,17 @@ class TopicWritten(NamedTuple):
     is_dead_letter: bool = False
 
 
+@dataclass(frozen=True)
+class SettledStep:
+    """A step whose output is in the log. `rows`: of its input. `took_ms`: from its division to the end of the write of its output, and `write_ms` that write alone."""
+
+    number: int
+    rows: int
+    took_ms: float
+    write_ms: float
+    is_replay: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class StepMeasured:
     """`parts_ms`: see StepTimes. `work`: that of all workers together, by the name for users, such as `view totals`."""

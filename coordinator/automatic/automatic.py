@@ -15,6 +15,7 @@ from coordinator.automatic.sampling import Sampler
 from coordinator.automatic.view import automatic_status
 from coordinator.core import Core
 from coordinator.goal import Goal
+from coordinator.measures import SettledStep
 from coordinator.requests import PendingRequest, Requests
 from coordinator.rescale.requests import LayoutRequest, RescaleRefused, RescaleRequest
 from coordinator.specification import PipelineSpec
@@ -98,10 +99,9 @@ class Automatic:
 
     # What the loop tells and asks
 
-    def note_step(self, rows: int, took_ms: float) -> None:
-        """A step is settled."""
+    def note_step(self, step: SettledStep) -> None:
         if self._sampler is not None:
-            self._sampler.note_step(rows, took_ms / 1e3, self._monotonic())
+            self._sampler.note_step(step.rows, step.took_ms / 1e3, self._monotonic())
 
     def look(self, core: Core) -> None:
         """Called by the loop between its actions."""

@@ -15,6 +15,7 @@ import structlog
 
 from base.slots import NO_SLOTS
 from coordinator.core import Core
+from coordinator.measures import SettledStep
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
 from coordinator.rescale.beside_steps import Preparing
 from coordinator.rescale.copying import Copying
@@ -98,12 +99,12 @@ class Rescaling:
         self._parts.view.look(core)
         self._preparing.look(core, crew)
 
-    def note_step(self, took_ms: float, write_ms: float) -> None:
-        """A step has taken so long, and the write of its output alone. Cuts are measured by that."""
-        self._parts.budget.note_step(took_ms, write_ms)
+    def note_step(self, step: SettledStep) -> None:
+        """Cuts are measured by how long steps take."""
+        self._parts.budget.note_step(step.took_ms, step.write_ms)
         self._cuts, self._cuts_ms, self._steps_due = 0, 0.0, 0
         if self._parts.log.rescale is not None:
-            self._parts.view.progress.note_step(took_ms)
+            self._parts.view.progress.note_step(step.took_ms)
 
     def do(self, action: RescaleAction, core: Core, crew: Crew) -> None:
         """Carries out the action, then reports it to the core."""

@@ -87,7 +87,7 @@ class NewNodes:
         return is_release_due([node for node in log.counted if node not in self._always_counted], errors)
 
     def counting(self, log: StepLogState, step: int, *, is_drained: bool) -> Counting:
-        """Of which nodes error rows are counted, and which outputs are released."""
+        """The nodes whose error rows are counted, and the outputs that are released."""
         before = self._before if step == log.revisions.switch_step else None
         found = next_counting(self._plan, log, is_drained=is_drained, before=before)
         return Counting(tuple(sorted(self._always_counted.union(found.counted))), found.released)

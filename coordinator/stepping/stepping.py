@@ -20,6 +20,7 @@ import structlog
 from base.memory import Rest
 from coordinator.actions import Collect, Divide, Give, Settle
 from coordinator.core import Core
+from coordinator.measures import SettledStep
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
@@ -69,12 +70,26 @@ class Redivided(EngineError):
 
 @dataclass
 class _StepUnderWay:
-    """A step that the workers have. `began`: when it was given. `asks_border`: see DivisionFacts."""
+    """A step that the workers have. `began`: when it was given. `bytes_max`: how many bytes it may have; None if it is read whatever it has.
+    `asks_border`: see DivisionFacts."""
 
     record: DivisionRecord
     began: float
     bytes_max: int | None
     asks_border: bool
+
+
+@dataclass(frozen=True)
+class _StepThatRan:
+    """A step that the workers have finished, with their outputs. `ended`: when."""
+
+    given: _StepUnderWay
+    outputs: Sequence[WorkerOutput]
+    ended: float
+
+    @property
+    def computed_ms(self) -> float:
+        return 1e3 * (self.ended - self.given.began)
 
 
 class Stepping:
@@ -101,7 +116,7 @@ class Stepping:
         self._quiet, self._rest = QuietInput(bell), Rest(spec.kafka.outside.give_back_memory)
         self._divide_ms = 0.0  # the time that the division of the next step took
         self._under_way: _StepUnderWay | None = None  # what the workers have
-        self._ran: tuple[_StepUnderWay, list[WorkerOutput], float] | None = None  # what they have finished, and when
+        self._ran: _StepThatRan | None = None
 
     def divide(self, action: Divide, core: Core, *, awaits_answers: bool) -> None:
         """Commits the division of a step. If there is nothing to read it reports that to the core, and waits (quiet.py). `awaits_answers`: the
@@ -135,8 +150,8 @@ class Stepping:
         reached("step.begun")
         asks_border = self._inputs.clock.asks(record.clock_us)
         bytes_max = None if action.replay else self._spec.limits.bytes_max
-        self._under_way = _StepUnderWay(record, self._monotonic(), bytes_max, asks_border)
-        crew.steps.give(self._input(crew, self._under_way, bytes_max))
+        under_way = self._under_way = _StepUnderWay(record, self._monotonic(), bytes_max, asks_border)
+        crew.steps.give(self._input(crew, under_way))
         core.given(action.step, self._writer.state)
 
     def collect(self, action: Collect, core: Core, crew: Crew) -> None:
@@ -150,22 +165,22 @@ class Stepping:
             if not self._is_of_transition(under_way.record.step, fault, crew):
                 self._move_the_end(under_way.record, fault)
             raise
-        self._ran = (under_way, outputs, self._monotonic())
+        self._ran = _StepThatRan(under_way, outputs, self._monotonic())
         self._under_way = None
         core.collected(action.step)
 
-    def settle(self, action: Settle, core: Core, crew: Crew) -> tuple[float, float]:
-        """Writes the output of a step, or in a replay compares it with what was written. Returns how long the step took, and the write alone, in
-        milliseconds. Raises TaskLost if a worker has answered what cannot be right."""
-        assert self._ran is not None
-        (under_way, outputs, computed), step, log = self._ran, action.step, self._writer.state
+    def settle(self, action: Settle, core: Core, crew: Crew) -> SettledStep:
+        """Writes the output of a step, or in a replay compares it with what was written. Raises TaskLost if a worker has answered what cannot be
+        right."""
+        ran, step, log = self._ran, action.step, self._writer.state
+        assert ran is not None
         self._ran = None
-        record, computed_ms = under_way.record, 1e3 * (computed - under_way.began)
-        result = self._gather(record, outputs, crew.setup)
+        record = ran.given.record
+        result = self._gather(record, ran.outputs, crew.setup)
         reached("step.gathered")
         errors = self._errors(action, record, result, crew)
         self._inputs.note_watermarks(record, result.watermarks_by_node_us)
-        self._inputs.clock.note(record.clock_us, result.border_us, is_whole=under_way.asks_border)
+        self._inputs.clock.note(record.clock_us, result.border_us, is_whole=ran.given.asks_border)
         ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)
         chosen = self._monotonic()
         self._writer.write_step(
@@ -179,15 +194,17 @@ class Stepping:
             divisions=self._inputs.records(log, self._writer.epoch, ahead, is_drained=False),
         )
         reached("replay.compared" if action.replay else "step.complete")
-        self._note_portion(record, computed_ms, crew.setup.plan.circuit)
-        times = step_times(result, self._divide_ms, computed_ms, 1e3 * (self._monotonic() - chosen))
-        took_ms = times.divide + computed_ms + times.write
+        self._note_portion(record, ran.computed_ms, crew.setup.plan.circuit)
+        times = step_times(result, self._divide_ms, ran.computed_ms, 1e3 * (self._monotonic() - chosen))
+        took_ms = times.divide + ran.computed_ms + times.write
         self._tell(step, result, times, took_ms, replayed=action.replay)
         core.settled(step, self._writer.state)
         self._divide_ms = 0.0
         if ahead:
             self._inputs.topics.note_announced()
-        return took_ms, times.write
+        return SettledStep(
+            number=step, rows=record.division.rows, took_ms=took_ms, write_ms=times.write, is_replay=action.replay
+        )
 
     def _gather(self, record: DivisionRecord, outputs: Sequence[WorkerOutput], setup: TaskSetup) -> StepResult:
         """What the workers have answered, which is what the division asked of them. Raises TaskLost."""
@@ -290,7 +307,7 @@ class Stepping:
         may be within the bound. Here all ranges are measured together. If they have too many bytes, the step is divided again, over less
         input."""
         record = under_way.record
-        given = self._input(crew, under_way, under_way.bytes_max)
+        given = self._input(crew, under_way)
         ends = self._ends_within(given, given.ranges, self._spec.kafka)
         if ends is not None:
             record = record.with_ends(self._writer.epoch, ends)
@@ -302,8 +319,8 @@ class Stepping:
             record = cut
             self._writer.append([record])
             _log.info("a step would have read more again than stepwell.step.bytes.max", step=record.step)
-        under_way.record = record
-        crew.steps.give(self._input(crew, under_way, None))
+        under_way.record, under_way.bytes_max = record, None
+        crew.steps.give(self._input(crew, under_way))
         return crew.steps.collect(record.step)
 
     @staticmethod
@@ -327,7 +344,7 @@ class Stepping:
             reader.close()
         return None
 
-    def _input(self, crew: Crew, under_way: _StepUnderWay, bytes_max: int | None) -> StepInput:
+    def _input(self, crew: Crew, under_way: _StepUnderWay) -> StepInput:
         record = under_way.record
         program = self._writer.state.program_of(record.step)
         facts = DivisionFacts(
@@ -343,7 +360,7 @@ class Stepping:
             ranges=record.division.ranges,
             on_error=dict(record.on_error),
             grown=frozenset(record.grown),
-            bytes_max=bytes_max,
+            bytes_max=under_way.bytes_max,
             truncate=dict(record.truncate),
             again=self._again(record),
         )

@@ -105,6 +105,11 @@ class Transition(Machine[Known]):
         self.checkpoint: Literal["needed"] | VersionId | None = None
         self.waits_for_store = False
 
+    @property
+    def known(self) -> Known:
+        """What is known of the switch. The phase of the transition itself is in the log."""
+        return self.phase
+
     def after_recovery(self) -> Transition:
         """What outlives a recovery: what is known is of workers that are gone."""
         return Transition(self.asked, self.request, self.unrunnable_revision)
@@ -116,7 +121,7 @@ class Transition(Machine[Known]):
     @property
     def holds(self) -> Sequence[str] | None:
         """Why the switch has to wait; None as long as the differences are not measured. See Measured."""
-        return self.phase.holds if isinstance(self.phase, Measured) else None
+        return self.known.holds if isinstance(self.known, Measured) else None
 
     def next(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
         """What is due at this drained boundary; None if steps may go on."""
@@ -141,7 +146,7 @@ class Transition(Machine[Known]):
             case Detached():
                 if self.asked.turn != "resume" or not is_undivided:
                     return None
-                return LogTurn("resume") if isinstance(self.phase, Cleared) else Clear()
+                return LogTurn("resume") if isinstance(self.known, Cleared) else Clear()
             case Switching() | Draining():
                 return None
             case Clearing():
@@ -152,7 +157,7 @@ class Transition(Machine[Known]):
     def _of_filled(self, log: StepLogState, phase: Filling) -> TransitionAction | None:
         if log.filled < phase.intent.whole or not log.has_reread_all:
             return None
-        match self.phase:
+        match self.known:
             case NothingKnown():
                 return Look()
             case Looking():
@@ -167,12 +172,12 @@ class Transition(Machine[Known]):
             case Cleared():
                 raise AssertionError(self.with_story("nothing is cleared while new nodes are filled"))
             case _:
-                assert_never(self.phase)
+                assert_never(self.known)
 
     def _of_clearing(self, at: Boundary) -> TransitionAction | None:
         if self.checkpoint is not None or at.is_checkpointing:
             return None
-        if not isinstance(self.phase, Cleared):
+        if not isinstance(self.known, Cleared):
             return Clear()
         return None if self.waits_for_store else LogSettled()
 
@@ -192,7 +197,7 @@ class Transition(Machine[Known]):
     @property
     def waits_beside(self) -> bool:
         """Whether something is done beside the steps that the transition waits for."""
-        return self.request == "preparing" or isinstance(self.phase, Looking)
+        return self.request == "preparing" or isinstance(self.known, Looking)
 
     def is_aborting(self, log: StepLogState) -> bool:
         """Whether it is to be taken back, or is being taken back. No step is needed for that, so it goes on while a run is paused."""
@@ -247,8 +252,8 @@ class Transition(Machine[Known]):
 
     def look_again(self) -> None:
         """What stands in the way of the switch may have changed."""
-        if not isinstance(self.phase, Cleared):
-            self.phase = NothingKnown()
+        if not isinstance(self.known, Cleared):
+            self.begin_again(NothingKnown(), "look again")
 
     def looking(self) -> None:
         self.tell(NothingKnown.looking)
@@ -265,7 +270,8 @@ class Transition(Machine[Known]):
 
     def turned(self) -> None:
         """The switch or another turn is in the log, so another phase begins."""
-        self.phase, self.checkpoint = NothingKnown(), None
+        self.begin_again(NothingKnown(), "turned")
+        self.checkpoint = None
         self.asked = replace(self.asked, is_switch=False, turn=None)
 
     def cleared(self, *, is_done: bool, is_last: bool) -> None:
@@ -284,11 +290,11 @@ class Transition(Machine[Known]):
 
     def settled(self) -> None:
         """The end is in the log."""
-        self.phase = NothingKnown()
+        self.begin_again(NothingKnown(), "settled")
 
     def check(self, log: StepLogState) -> None:
         """Asserts the invariants. `next` calls it before each decision."""
-        phase, known = log.revisions.phase, self.phase
+        phase, known = log.revisions.phase, self.known
         where = f"in the phase {'of no transition' if phase is None else phase.kind}"
         assert self.request is None or phase is None, self.with_story(f"another transition is {self.request} {where}")
         assert self.asked.turn != "resume" or isinstance(phase, Detached), self.with_story(f"a resumption {where}")

@@ -13,9 +13,9 @@ from typing import assert_never
 import structlog
 
 from base.version import VersionId
-from coordinator.actions import Settle
 from coordinator.beside import Beside
 from coordinator.core import Core
+from coordinator.measures import SettledStep
 from coordinator.revisions.document import Revision
 from coordinator.revisions.requests import (
     ApplyRequest,
@@ -400,10 +400,9 @@ class Transitions:
         """The workers run another program from the next step on."""
         self._report.adopted(self._writer.state)
 
-    def note_step(self, action: Settle) -> None:
-        """A step is settled."""
+    def note_step(self, step: SettledStep) -> None:
         log = self._writer.state
-        self._report.stepped(action.step, log, self._outputs_concerned, replay=action.replay)
+        self._report.stepped(step.number, log, self._outputs_concerned, replay=step.is_replay)
         if log.revisions.phase is not None:
             self.show()
 

@@ -342,9 +342,9 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        crew.steps.give(self._input(crew, self._under_way, bytes_max))\n",
-                "        given = self._input(crew, self._under_way, bytes_max)\n"
-                '        crew.steps.give(StepInput(**{**vars(given), "on_error": dict(self._spec.on_error)}))\n',
+                "        crew.steps.give(self._input(crew, under_way))\n        core.given(",
+                "        given = self._input(crew, under_way)\n"
+                '        crew.steps.give(StepInput(**{**vars(given), "on_error": dict(self._spec.on_error)}))\n        core.given(',
             ),
         ),
         (f"{END_TO_END}/test_bad_input.py::test_dead_letters_are_replayed_where_the_policy_has_changed_since",),

@@ -60,8 +60,8 @@ LED_OVER = (
         (
             Edit(
                 MACHINE,
-                "        self.phase, self.checkpoint = NothingKnown(), None\n",
-                "        self.checkpoint = None\n",
+                '        self.begin_again(NothingKnown(), "turned")\n',
+                "",
             ),
         ),
         (f"{TEST_MACHINE}::test_a_transition_goes_from_the_intent_to_its_end",),
@@ -80,7 +80,7 @@ LED_OVER = (
         (
             Edit(
                 MACHINE,
-                'return LogTurn("resume") if isinstance(self.phase, Cleared) else Clear()',
+                'return LogTurn("resume") if isinstance(self.known, Cleared) else Clear()',
                 'return LogTurn("resume")',
             ),
         ),
