@@ -107,7 +107,8 @@ class TopicWritten(NamedTuple):
 
 @dataclass(frozen=True)
 class SettledStep:
-    """A step whose output is in the log. `rows`: of its input. `took_ms`: from its division to the end of the write of its output, and `write_ms` that write alone."""
+    """A step whose output is in the log. `rows`: of its input. `took_ms`: from its division to the end of the write of its output, and
+    `write_ms` that write alone."""
 
     number: int
     rows: int
