@@ -349,12 +349,12 @@ class RevisionRun:
         self._transitions.check_goes_on(core)
         self._storing.advance(core.version, crew)
         self._transitions.wait_for_store(self._storing.insisted_on)
-        return StoreHolds(self._storing.holds_steps, self._holds_stop(core))
+        return StoreHolds(self._storing.holds_steps, self._holds_end(core))
 
-    def _holds_stop(self, core: Core) -> bool:
+    def _holds_end(self, core: Core) -> bool:
         if self._in_force.is_hand_over:
             return False
-        return self._storing.holds_stop(is_stopping=core.stopping and not self._must_store)
+        return self._storing.holds_end(may_give_up=core.stopping and not self._must_store)
 
     def _request_periodic_checkpoint(self, core: Core) -> None:
         now, interval_s = self._outside.monotonic(), self._files.checkpoint_interval_s

@@ -92,7 +92,9 @@ class Storing:
         self._former = FormerVersion(self._outside, wake)
         self._left: list[Beside[str]] = []  # threads that write manifests of which nobody waits for the end
         self._collector = Collector(self._outside, wake)
-        self._is_late, self._stop_until, self._gives_up_stop = False, 0.0, False
+        self._is_late = False
+        self._gives_up_at: float | None = None  # when a run that is to end no longer waits; None as long as it is not to end
+        self._has_told = False  # that it has given up
         self._uploaded_bytes = self._attempts = 0
         self._fault = ""
 
@@ -157,9 +159,9 @@ class Storing:
         """Whether no step may begin, because no checkpoint was stored for too long and the settings ask for that."""
         return self._is_late and self._settings is not None and self._settings.late == "pause"
 
-    def holds_stop(self, *, is_stopping: bool) -> bool:
+    def holds_end(self, *, may_give_up: bool) -> bool:
         """Whether a run must not end yet, because its last checkpoint is not stored, or because it looks whether the store still has it, or
-        deletes what no version needs. The last two last a bounded time, and the first does if the run is to end (`is_stopping`)."""
+        deletes what no version needs. The last two take a bounded time. The first does too, from the first call with `may_give_up` on."""
         if self._settings is None:
             return False
         now = self._outside.monotonic()
@@ -168,18 +170,20 @@ class Storing:
             if reading_since is not None and now < reading_since + STOP_SECONDS_MAX:
                 return True
             return self._collector.is_under_way and now < self._collector.began_at + STOP_SECONDS_MAX
-        if not is_stopping:
+        if not may_give_up:
             return True
-        if not self._stop_until:
-            self._stop_until = now + STOP_SECONDS_MAX
-        if now < self._stop_until:
+        if self._gives_up_at is None:
+            self._gives_up_at = now + STOP_SECONDS_MAX
+        if now < self._gives_up_at:
             return True
-        if not self._gives_up_stop:
-            self._gives_up_stop = True
-            self._tell_of_stop()
+        self._tell_of_end()
         return False
 
-    def _tell_of_stop(self) -> None:
+    def _tell_of_end(self) -> None:
+        """Says once that the run ends without its last checkpoint in the store."""
+        if self._has_told:
+            return
+        self._has_told = True
         _log.warning(
             "the run ends, and its last checkpoint is not in the store",
             seconds=round(STOP_SECONDS_MAX),

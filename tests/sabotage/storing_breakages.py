@@ -160,7 +160,7 @@ STORING_OF_RUNS = (
         "end-before-the-upload",
         "A run ends before its last checkpoint is in the store.",
         VERSIONS,
-        (Edit(f"{STORING}/storing.py", "if now < self._stop_until:", "if now > self._stop_until:"),),
+        (Edit(f"{STORING}/storing.py", "if now < self._gives_up_at:", "if now > self._gives_up_at:"),),
         (f"{TEST_STORE}::test_a_run_ends_when_its_last_checkpoint_is_stored",),
     ),
     Breakage(

@@ -167,7 +167,7 @@ def steps_do_not_wait_for_the_store() -> Iterator[None]:
 
 @contextmanager
 def a_run_that_ends_before_its_last_checkpoint_is_stored() -> Iterator[None]:
-    with broken(storing.Storing, "holds_stop", lambda self, *, is_stopping: False):
+    with broken(storing.Storing, "holds_end", lambda self, *, may_give_up: False):
         yield
 
 
