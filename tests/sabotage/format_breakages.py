@@ -85,6 +85,19 @@ FORMATS = (
         ),
     ),
     Breakage(
+        "members-of-a-oneof-side-by-side",
+        "A Protobuf message that has two members of a oneof gives a row with both.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/formats/protobuf/resolve.py",
+                "            whole = [column[counts] for column in whole]\n",
+                "            whole = list(whole)\n",
+            ),
+        ),
+        ("tests/io_kafka/formats/test_protobuf.py::test_of_the_members_of_a_oneof_the_last_one_counts",),
+    ),
+    Breakage(
         "a-registry-without-credentials",
         "An encoding with a registry does not derive from the class that says so, and its registry is asked without credentials.",
         "no silence",

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from base.arrays import Int64s
+from base.arrays import Bools, Int64s
 from base.text.type_names import sql_type
 from io_kafka.formats.avro.schema import BadSchema, schema_fields_of
 from io_kafka.formats.cursor import Cursor
@@ -52,9 +52,11 @@ def columns_of(message: Descriptor, fields: Sequence[pa.Field], defaults: bool, 
         if field is not None:
             columns.append((number, field, _put(field, column.type, defaults, f"{place}{column.name}")))
     wanted = {field.number: (number, field, put) for number, field, put in columns}
+    groups = [np.array([member.number for member in oneof.fields]) for oneof in message.oneofs]
+    choices = [group for group in groups if len(group) > 1 and not wanted.keys().isdisjoint(group.tolist())]
 
     def read(cursor: Cursor) -> list[pa.Array]:
-        spans = _spans(cursor, wanted.keys())
+        spans = _spans(cursor, wanted.keys(), choices)
         count = len(cursor.at)
         found = [pa.nulls(count, column.type) for column in fields]
         for tag, (number, _, put) in wanted.items():
@@ -80,8 +82,9 @@ class Spans:
 _Put = Callable[[Cursor, Spans, int], pa.Array]
 
 
-def _spans(cursor: Cursor, wanted: Iterable[int]) -> dict[int, Spans]:
-    """Goes through all messages to their ends."""
+def _spans(cursor: Cursor, wanted: Iterable[int], choices: Sequence[Int64s]) -> dict[int, Spans]:
+    """Goes through all messages to their ends. `choices`: the numbers of the members of each `oneof`. Of those that a message has, the last one
+    counts."""
     parts: list[tuple[Int64s, Int64s, Int64s, Int64s, Int64s]] = []
     open_ = np.flatnonzero(cursor.at < cursor.end)
     while len(open_):
@@ -92,11 +95,27 @@ def _spans(cursor: Cursor, wanted: Iterable[int]) -> dict[int, Spans]:
         open_ = open_[cursor.at[open_] < cursor.end[open_]]
     none = np.zeros(0, np.int64)
     whole = [np.concatenate([none, *(part[n] for part in parts)]) for n in range(5)]
+    for choice in choices:
+        counts = _is_chosen(whole[0], whole[1], choice)
+        if not counts.all():
+            whole = [column[counts] for column in whole]
     found: dict[int, Spans] = {}
     for number in wanted:
         which = np.flatnonzero(whole[0] == number)
         found[number] = Spans(*(column[which] for column in whole[1:]))
     return found
+
+
+def _is_chosen(numbers: Int64s, rows: Int64s, choice: Int64s) -> Bools:
+    """Which values count, of fields with these numbers in the order in which they were met: all but those of members of the choice behind which
+    another member comes in the same message."""
+    counts = np.ones(len(numbers), np.bool_)
+    members = np.flatnonzero(np.isin(numbers, choice))
+    if len(members):
+        last = np.zeros(int(rows[members].max()) + 1, np.int64)
+        last[rows[members]] = numbers[members]  # of equal rows the last one stays
+        counts[members] = numbers[members] == last[rows[members]]
+    return counts
 
 
 def _pass(cursor: Cursor, rows: Int64s, numbers: Int64s, wires: Int64s) -> Int64s:

@@ -244,6 +244,23 @@ def test_types_that_do_not_go_together(registry: SchemaRegistry, name: str, kind
     assert rejected.reason.startswith(f"schema id {number_of(registry)}: {why}")
 
 
+def test_of_the_members_of_a_oneof_the_last_one_counts(registry: SchemaRegistry) -> None:
+    """As the library has it, in messages that were put together from several. Also if the table has one of the members alone."""
+    made, chance = p.classes(SCHEMA)("shop.Order"), Random(1)
+    number, messages = number_of(registry), list[bytes]()
+    for _ in range(200):
+        parts = [
+            chance.choice([{"left": 3}, {"left": 0}, {"right": "x"}, {"right": ""}, {"i": 5}])
+            for _ in range(chance.randrange(5))
+        ]
+        messages.append(b"".join(made(**part).SerializeToString() for part in parts))  # type: ignore[arg-type]
+    for names in (["i", "left", "right"], ["left"], ["right"]):
+        columns = pa.schema([COLUMNS.field(name) for name in names])
+        found = decoded(registry, columns, [p.framed(number, message) for message in messages])
+        expected = [plain(made.FromString(message), columns, names, False) for message in messages]
+        assert rows(found) == [(*row.values(), 1) for row in expected]
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "message", "why"),
     [
