@@ -25,6 +25,8 @@ from functools import partial
 
 import pyarrow as pa
 
+from base.text.timestamps import DAY_US
+from base.text.type_names import sql_type
 from engine.accumulators.order import has_codes, is_ordered
 from engine.model.ordered import RANKING, Frame, SortKey, Window, WindowCall, WindowFunction
 from engine.operators.aggregate_functions import FUNCTIONS, Extreme
@@ -375,7 +377,11 @@ def _range_bound(tree: TreeNode, order: tuple[SortKey, ...], types: Sequence[pa.
         microseconds = (pa.types.is_timestamp(type_) or type_ == DURATION) and distance == DURATION
         if whole or days or microseconds:
             return int(value)
-    raise UnsupportedPlan("Window", f"a RANGE frame at a distance from {type_} is not supported", _RANGE_REMEDY)
+        if pa.types.is_date32(type_) and distance == DURATION:  # Spark takes an interval of days alone
+            return int(value) // DAY_US
+    raise UnsupportedPlan(
+        "Window", f"a RANGE frame at a distance from {sql_type(type_)} is not supported", _RANGE_REMEDY
+    )
 
 
 def _literal_type(tree: TreeNode) -> pa.DataType | None:
