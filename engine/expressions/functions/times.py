@@ -1,4 +1,4 @@
-"""Datetime patterns (date_format, to_timestamp, from_unixtime) in UTC, and months_between.
+"""Datetime patterns (date_format, to_timestamp, from_unixtime) in UTC, and differences in months.
 
 Timestamps are microseconds since 1970, in the proleptic Gregorian calendar. The patterns are those of messages (base/text/patterns.py). CAST
 without a pattern is in `written.py`.
@@ -60,10 +60,26 @@ def _months_between(later: int, earlier: int, rounded: bool) -> float:
     return (whole + (scaled - whole >= 0.5)) / 1e8
 
 
+def _whole_months(start: int, end: int) -> int:
+    """How many months have passed whole, negative if the end is earlier. A month is whole when its day and time of day are reached, as in
+    ChronoUnit.MONTHS of Java."""
+    (start_day, start_us), (end_day, end_us) = divmod(start, DAY_US), divmod(end, DAY_US)
+    if end_day > start_day and end_us < start_us:
+        end_day -= 1
+    elif end_day < start_day and end_us > start_us:
+        end_day += 1
+    (year_a, month_a, day_a), (year_b, month_b, day_b) = civil(start_day), civil(end_day)
+    months = (year_b - year_a) * 12 + month_b - month_a
+    if months > 0 and day_b < day_a:
+        return months - 1
+    return months + 1 if months < 0 and day_b > day_a else months
+
+
 FUNCTIONS = (
     row_function(
         "spark_date_format", "TIMESTAMP VARCHAR", "VARCHAR", lambda micros, pattern: formatter(pattern)(micros)
     ),
     row_function("spark_parse_timestamp", "VARCHAR VARCHAR", "TIMESTAMP", _parse),
     row_function("spark_months_between", "TIMESTAMP TIMESTAMP BOOLEAN", "DOUBLE", _months_between),
+    row_function("spark_whole_months", "TIMESTAMP TIMESTAMP", "BIGINT", _whole_months),
 )

@@ -203,8 +203,11 @@ def _timestamp_add(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _timestamp_diff(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     start, end = arguments
     unit = str(node["unit"]).upper()
+    if (months := _UNITS_MONTHS.get(unit)) is not None:
+        whole = call("spark_whole_months", BIGINT, start, end)
+        return whole if months == 1 else derive(f"({whole.sql} // {months})", BIGINT, whole)
     if (step := _UNITS_US.get(unit)) is None:
-        raise unsupported_expression(node, f"difference in unit {unit}", "use months_between")
+        raise unsupported_expression(node, f"difference in unit {unit}")
     return derive(f"(({micros(end)} - {micros(start)}) // {step})", BIGINT, *arguments, raises=True)
 
 

@@ -37,7 +37,6 @@ ADVICE: dict[str, tuple[str, list[str]]] = {
     "SELECT ts + make_interval(0, 1) AS x FROM t": ("make_ym_interval", ["SELECT ts + make_ym_interval(0, 1) AS x, ts + INTERVAL '1 02' DAY TO HOUR AS y FROM t"]),
     "SELECT make_dt_interval(1) * d AS x FROM t": ("multiply by an integer", ["SELECT make_dt_interval(1) * a AS x FROM t"]),
     "SELECT make_dt_interval(1) / d AS x FROM t": ("divide by an integer", ["SELECT make_dt_interval(1) / a AS x FROM t"]),
-    "SELECT timestampdiff(QUARTER, ts, ts) AS x FROM t": ("use months_between", ["SELECT months_between(ts, ts) AS x FROM t"]),
     "SELECT arrays_zip(arr, arr) AS x FROM t": ("a name of its own", ["SELECT arrays_zip(x, y) AS x FROM (SELECT arr AS x, arr AS y FROM t)"]),
     "SELECT make_dt_interval(a) div make_dt_interval(b) AS x FROM t": (
         "timestampdiff(SECOND, ", ["SELECT timestampdiff(SECOND, TIMESTAMP'1970-01-01', TIMESTAMP'1970-01-01' + make_dt_interval(a)) div b AS x FROM t"],
