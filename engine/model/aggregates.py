@@ -11,7 +11,7 @@ import pyarrow as pa
 from engine.model.node import LATER, Column, NodeBase, Types, columns_exist
 
 AggregateFunction = Literal[
-    "count", "sum", "avg", "min", "max",
+    "count", "sum", "avg", "min", "max", "try_sum", "try_avg",
     "var_pop", "var_samp", "stddev_pop", "stddev_samp", "regr_sxx",
     "covar_pop", "covar_samp", "corr", "regr_slope", "regr_intercept", "regr_r2", "regr_sxy",
     "collect_list", "collect_set", "first_k", "listagg", "mode", "bit_and", "bit_or", "bit_xor", "skewness", "kurtosis",

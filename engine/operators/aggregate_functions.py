@@ -36,11 +36,13 @@ which the value may be a field.)"""
 
 @dataclass(frozen=True)
 class Total:
-    """`gives`: what follows from the count and the sum. How, is in aggregate_results.py, because it depends on the type of the argument."""
+    """`gives`: what follows from the count and the sum. How, is in aggregate_results.py, because it depends on the type of the argument.
+    `is_tried`: whether a value that the result's type cannot hold is NULL, and no error."""
 
     accepts: Accepts
     type_of: TypeOf
     gives: Literal["count", "sum", "average"]
+    is_tried: bool = False
 
     @property
     def adds_values(self) -> bool:
@@ -97,6 +99,8 @@ FUNCTIONS: Mapping[AggregateFunction, Function] = {
     "count": Total(_anything, types.count, gives="count"),
     "sum": Total(_number, types.total, gives="sum"),
     "avg": Total(_number, types.average, gives="average"),
+    "try_sum": Total(_number, types.total, gives="sum", is_tried=True),
+    "try_avg": Total(_number, types.average, gives="average", is_tried=True),
     "min": Extreme(is_ordered, types.type_of_value, highest=False),
     "max": Extreme(is_ordered, types.type_of_value, highest=True),
     "var_pop": Moment(_double, types.double, moments.var_pop),
@@ -125,3 +129,6 @@ FUNCTIONS: Mapping[AggregateFunction, Function] = {
     "percentile_disc": Values(_number, types.double, values.percentile_disc),
     "percentile_approx": Values(is_ordered, types.type_of_value, values.percentile_approx),
 }
+
+TRIED = frozenset(name for name, function in FUNCTIONS.items() if isinstance(function, Total) and function.is_tried)
+"""Functions that have the class of another one in Catalyst."""

@@ -200,5 +200,6 @@ def _adds_values(call: AggregateCall) -> bool:
 def _check(call: AggregateCall, type_: pa.DataType) -> None:
     if not FUNCTIONS[call.function].accepts(type_):
         raise TypeError(f"{call.function} of {type_} is not supported")
-    if pa.types.is_decimal(type_) and call.function == "sum":
+    function = FUNCTIONS[call.function]
+    if pa.types.is_decimal(type_) and isinstance(function, Total) and function.gives == "sum":
         assert call.type.scale == type_.scale, call

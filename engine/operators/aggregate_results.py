@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from base.arrays import Bools, Float64s, Int64s
 from base.text.months import MONTHS_MAX, MONTHS_MIN, is_months
@@ -32,7 +33,16 @@ class Result(NamedTuple):
 
 def results_of(plan: AggregatePlan, totals: Totals) -> list[Result]:
     """One column per call, with one row per group."""
-    return [_result(plan, totals, call) for call in plan.calls]
+    return [_tried(call, _result(plan, totals, call)) for call in plan.calls]
+
+
+def _tried(call: AggregateCall, result: Result) -> Result:
+    """The result, in which nothing is an error if the function is tried: NULL stands for what its type cannot hold."""
+    function = FUNCTIONS[call.function]
+    if not isinstance(function, Total) or not function.is_tried or result.fits.all():
+        return result
+    fits = pa.array(result.fits)
+    return Result(pc.if_else(fits, result.column, pa.scalar(None, result.column.type)), np.ones_like(result.fits))
 
 
 def _result(plan: AggregatePlan, totals: Totals, call: AggregateCall) -> Result:

@@ -24,6 +24,38 @@ FUNCTIONS = (
         (MANY_DOUBLES,),
     ),
     Breakage(
+        "a-month-is-whole-on-its-day",
+        "datediff in months counts a month whole on its day, whatever the time of day is.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/expressions/functions/times.py",
+                "    elif end_day < start_day and end_us > start_us:\n",
+                "    elif False:\n",
+            ),
+        ),
+        (
+            "tests/stepwell/expressions/test_dates.py::test_time_function_is_sparks["
+            "timestampdiff(MONTH, timestamp_seconds(1710504000), timestamp_seconds(1705320000 + k))]",
+        ),
+    ),
+    Breakage(
+        "try-sum-is-an-error",
+        "A sum that leaves its type puts the view in error, although try_sum gives NULL for it.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/operators/aggregate_results.py",
+                "np.ones_like(result.fits))\n",
+                "result.fits)\n",
+            ),
+        ),
+        (
+            "tests/stepwell/lowering/test_aggregate_functions.py::test_every_function_is_sparks[beside-by a key-changelog]",
+        ),
+        tells="ARITHMETIC_OVERFLOW|overflow|does not fit|exceeds",
+    ),
+    Breakage(
         "a-null-changes-the-hash",
         "hash counts a null as a zero.",
         "the batch answer",

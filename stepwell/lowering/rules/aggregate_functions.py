@@ -119,18 +119,17 @@ def _count(written: Written) -> Call:
     return Call("count", value, True, written.where(*arguments), rows=rows)
 
 
-def _linear(function: AggregateFunction) -> Reader:
+def _linear(function: AggregateFunction, tried: AggregateFunction) -> Reader:
     def read(written: Written) -> Call:
         mode = written.function.get("evalMode")
-        if mode not in (None, "ANSI"):
+        if mode not in (None, "ANSI", "TRY"):
             is_interval = is_months(type_ := written.type_of(written.children[0])) or pa.types.is_duration(type_)
             raise UnsupportedPlan(
                 written.function.kind,
-                (f"try_{function}" if mode == "TRY" else f"{function} with ANSI mode switched off")
-                + " is not supported",
+                f"{function} with ANSI mode switched off is not supported",
                 f"Use {function}" + ("" if is_interval else " over a wider type, such as DECIMAL(38, 0)"),
             )
-        return Call(function, written.children[0], written.distinct, written.filter)
+        return Call(tried if mode == "TRY" else function, written.children[0], written.distinct, written.filter)
 
     return read
 
@@ -326,8 +325,8 @@ def _approximate_count(written: Written) -> Call:
 
 READERS: Mapping[str, Reader] = {
     "Count": _count,
-    "Sum": _linear("sum"),
-    "Average": _linear("avg"),
+    "Sum": _linear("sum", "try_sum"),
+    "Average": _linear("avg", "try_avg"),
     "Min": _extreme("min"),
     "Max": _extreme("max"),
     "MinBy": _by("min"),

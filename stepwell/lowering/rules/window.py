@@ -29,7 +29,7 @@ from base.text.timestamps import DAY_US
 from base.text.type_names import sql_type
 from engine.accumulators.order import has_codes, is_ordered
 from engine.model.ordered import RANKING, Frame, SortKey, Window, WindowCall, WindowFunction
-from engine.operators.aggregate_functions import FUNCTIONS, Extreme
+from engine.operators.aggregate_functions import FUNCTIONS, TRIED, Extreme
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type, catalyst_type
 from stepwell.lowering.context import Lowering
@@ -294,7 +294,8 @@ class _Columns:
         call = aggregate.read_call(self._context, self._rows, function.tree)
         total = _total(call)
         if total is None:
-            name = sql_name_of(function.tree.children[0].kind, self._context.analysed)
+            kind = function.tree.children[0].kind
+            name = call.function if call.function in TRIED else sql_name_of(kind, self._context.analysed)
             raise UnsupportedPlan(
                 "Window",
                 f"{name} over a part of the partition (a window with ORDER BY or a frame) is not supported",

@@ -187,6 +187,14 @@ BESIDE = [
     Case("max(b)"),
     Case("collect_set(b)", "sort_array(collect_set(b))"),
     Case("avg(m)"),
+    Case("try_sum(b)"),
+    Case("try_sum(9223372036854775807L - id)"),  # a group of one row has it
+    Case("try_sum(if(m IS NULL, NULL, 90000000000000000000000000000000000000BD))"),
+    Case("try_sum(make_dt_interval(100000000, b))"),
+    Case("try_sum(d)", compare=same_but_for_zeros),
+    Case("try_avg(w) FILTER (WHERE f)"),
+    Case("try_avg(make_dt_interval(100000000, b))"),
+    Case("try_avg(DISTINCT b)"),
 ]
 IN_ORDER = "array_sort(collect_list(struct(b IS NULL AS x, -b AS y, id, s)))"
 SORTED = [
