@@ -33,10 +33,10 @@ class Result(NamedTuple):
 
 def results_of(plan: AggregatePlan, totals: Totals) -> list[Result]:
     """One column per call, with one row per group."""
-    return [_tried(call, _result(plan, totals, call)) for call in plan.calls]
+    return [_with_nulls_if_tried(call, _result(plan, totals, call)) for call in plan.calls]
 
 
-def _tried(call: AggregateCall, result: Result) -> Result:
+def _with_nulls_if_tried(call: AggregateCall, result: Result) -> Result:
     """The result, in which nothing is an error if the function is tried: NULL stands for what its type cannot hold."""
     function = FUNCTIONS[call.function]
     if not isinstance(function, Total) or not function.is_tried or result.fits.all():
