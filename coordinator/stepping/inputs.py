@@ -59,8 +59,8 @@ def _partitions_of(log: StepLogState, step: int) -> frozenset[TopicPartition]:
 
 
 class Inputs:
-    """The divisions of one program in one run. `former`: by which the same run has divided before a recovery or another
-    program. The new ones have as many widenings of a step as are left."""
+    """The divisions of one program in one run. `former`: by which the same run has divided before a recovery or another program. The
+    new ones have as many widenings of a step as are left."""
 
     def __init__(
         self,

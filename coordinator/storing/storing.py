@@ -93,9 +93,7 @@ class Storing:
         self._left: list[Beside[str]] = []  # threads that write manifests of which nobody waits for the end
         self._collector = Collector(self._outside, wake)
         self._is_late = False
-        self._gives_up_at: float | None = (
-            None  # when a run that is to end no longer waits; None as long as it is not to end
-        )
+        self._gives_up_at: float | None = None  # when a run that is to end no longer waits
         self._has_told = False  # that it has given up
         self._uploaded_bytes = self._attempts = 0
         self._fault = ""

@@ -214,7 +214,7 @@ class Transitions:
             raise TransitionRefused(
                 f"the transition is {kind}, so {what} is not possible.", "See `stepwell revision show`."
             )
-        if isinstance(machine.phase, NothingKnown):  # it looks again, if it has looked
+        if isinstance(machine.known, NothingKnown):  # it looks again, if it has looked
             self._look = self._topic_findings = None
 
     # Actions

@@ -17,7 +17,7 @@ from base.text.months import MONTHS_MAX, MONTHS_MIN, is_months
 from engine.accumulators import co_moments, doubles, integers, order
 from engine.accumulators.doubles import FINITE_BINS, Digits
 from engine.model.aggregates import AggregateCall, ValuesCall
-from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Moment, Total, Values
+from engine.operators.aggregate_functions import FUNCTIONS, TRIED, Extreme, Moment, Total, Values
 from engine.operators.aggregate_moments import Spread
 from engine.operators.aggregate_plan import CO_MOMENT_SUMS, MOMENT_SUMS, AggregatePlan, ArgumentSums, Ordered
 from engine.operators.aggregate_totals import Totals
@@ -38,8 +38,7 @@ def results_of(plan: AggregatePlan, totals: Totals) -> list[Result]:
 
 def _with_nulls_if_tried(call: AggregateCall, result: Result) -> Result:
     """The result, in which nothing is an error if the function is tried: NULL stands for what its type cannot hold."""
-    function = FUNCTIONS[call.function]
-    if not isinstance(function, Total) or not function.is_tried or result.fits.all():
+    if call.function not in TRIED or result.fits.all():
         return result
     fits = pa.array(result.fits)
     return Result(pc.if_else(fits, result.column, pa.scalar(None, result.column.type)), np.ones_like(result.fits))

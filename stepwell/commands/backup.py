@@ -34,6 +34,9 @@ STORED_SECONDS_MAX = 600.0
 ASK_SECONDS = 5.0
 """Between two orders to make a checkpoint."""
 
+LAST = "the version that was stored last"
+"""How the text of `verify` calls it."""
+
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Of the backup.")]
 
 
@@ -139,10 +142,6 @@ def _list_text(found: list[Backup]) -> Group | str:
             f"no: {backup.problem}" if backup.problem else "yes",
         )
     return Group(table)
-
-
-LAST = "the version that was stored last"
-"""How the text of `verify` calls it."""
 
 
 @app.command()

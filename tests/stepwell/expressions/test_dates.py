@@ -71,6 +71,8 @@ READ = (
     "yy-MM-dd",
     "yyyy-MM-dd HH:mm:ss.S",
 )
+MONTHS_BACK = "timestampdiff(MONTH, timestamp_seconds(1710504000), timestamp_seconds(1705320000 + k))"
+
 CASES = [
     *(f"{f}({c})" for c in ("dt", "ts") for f in ("year", "quarter", "month", "day", "dayofweek", "weekday", "dayofyear",
         "weekofyear", "last_day", "dayname", "monthname")),
@@ -97,12 +99,9 @@ CASES = [
     "make_date(2020 + k, 2, 29)", "make_date(2021, k, 31)", "timestampadd(HOUR, k, ts)", "timestampadd(MONTH, k, ts)", "timestampadd(DAY, k, nt)", "timestampdiff(HOUR, ts, ts2)", "datediff(DAY, ts, ts2)",
     "timestampdiff(SECOND, ts, nt)", "timestampdiff(MONTH, ts, ts2)", "date_diff(MONTH, dt, dt2)", "timestampdiff(QUARTER, nt, ts2)", "datediff(YEAR, dt, ts)",
     "timestampdiff(MONTH, timestamp'2024-01-31 12:00:00' + make_dt_interval(0, k), timestamp'2024-02-29 12:00:00')", "datediff(MONTH, make_date(2024, 3, 31), make_date(2023, 2, 25 + k))",
-    "timestampdiff(MONTH, timestamp_seconds(1710504000), timestamp_seconds(1705320000 + k))", "window(ts, '10 minutes')", "window(ts, '10 minutes').start", "window(nt, '1 day').end", "window(ts, '1 week', '1 week', '1 day')",
+    MONTHS_BACK, "window(ts, '10 minutes')", "window(ts, '10 minutes').start", "window(nt, '1 day').end", "window(ts, '1 week', '1 week', '1 day')",
     "ts > '2020-01-01'", "dt BETWEEN '2000-01-01' AND '2021-01-01'", "ts2 - interval 1 hour < ts",
 ]  # fmt: skip
-
-
-MONTHS_BACK = "timestampdiff(MONTH, timestamp_seconds(1710504000), timestamp_seconds(1705320000 + k))"
 
 
 @pytest.mark.parametrize("sql", sampled(CASES, 3, ("from_utc_timestamp(ts, 'Europe/Paris')", MONTHS_BACK)))
