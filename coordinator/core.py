@@ -1,9 +1,9 @@
 """What the coordinator does next: a state machine without I/O, clock or randomness.
 
-The shell (loop.py) calls `next(log, holds)`, where `log` is the state of the step log at that moment, and `holds` what the checkpoint store
-holds. It carries out the action that is returned, and then reports it with the method in the last column. An action is always carried out
-before it is reported. What an action wrote into the log is not reported at all, because the core reads it there. So the core remembers only
-what the log cannot know: how far the workers are, how far a checkpoint has got in them, and what was requested.
+The shell (loop.py) calls `next(log, blocked)`, where `log` is the state of the step log at that moment, and `blocked` what the checkpoint
+store blocks. It carries out the action that is returned, and then reports it with the method in the last column. An action is always carried
+out before it is reported. What an action wrote into the log is not reported at all, because the core reads it there. So the core remembers
+only what the log cannot know: how far the workers are, how far a checkpoint has got in them, and what was requested.
 
     action                      what the shell does                                            report
     Divide(step)                end offsets -> division -> log, or find nothing to read        nothing_to_read, if so
@@ -90,14 +90,14 @@ STORY_EVENTS_MAX = 16
 
 
 @dataclass(frozen=True)
-class StoreHolds:
-    """What the checkpoint store holds, because it is behind. `steps`: no step begins that is not replayed. `stop`: the run does not end."""
+class StoreBlocks:
+    """What the checkpoint store blocks, because it is behind. `steps`: no step begins that is not replayed. `stop`: the run does not end."""
 
     steps: bool = False
     stop: bool = False
 
 
-NOTHING_HELD = StoreHolds()
+NOTHING_BLOCKED = StoreBlocks()
 
 
 @dataclass
@@ -127,8 +127,8 @@ class Core:
     """No step is divided until a user says so."""
     stopping: bool = False
     """The run ends with a checkpoint at the next drained boundary."""
-    holds: StoreHolds = NOTHING_HELD
-    """The holds of the last call of `next`."""
+    blocked: StoreBlocks = NOTHING_BLOCKED
+    """What the store blocked at the last call of `next`."""
     exhausted: bool = field(init=False)
     """What it runs has nothing more to read."""
     story: deque[object] = field(default_factory=lambda: deque(maxlen=STORY_EVENTS_MAX), repr=False)
@@ -152,13 +152,13 @@ class Core:
         """Whether the log has the output of the next step already."""
         return self.step < log.steps
 
-    def next(self, log: StepLogState, holds: StoreHolds = NOTHING_HELD) -> Action:
+    def next(self, log: StepLogState, blocked: StoreBlocks = NOTHING_BLOCKED) -> Action:
         """The next action. The parts of a checkpoint come before steps, and a stop waits for its own checkpoint.
 
         The core decides three things itself on the way, and remembers them: that a checkpoint is due and what it is called, that a run which
         has nothing more to do stops, and that a rescale need not leave time for steps where none come."""
         self.check(log)
-        self.holds = holds
+        self.blocked = blocked
         action = self._fold_action() or self._next_of_steps(log)
         self.story.append(action)
         return action
@@ -181,7 +181,7 @@ class Core:
             self.rescale.rested()
             aborting = self._next_program(log) if self.transition.is_aborting(log) else None
             return aborting or Wait()
-        if self.rescale.blocks_steps or (self.holds.steps and not self.is_replaying(log)):
+        if self.rescale.blocks_steps or (self.blocked.steps and not self.is_replaying(log)):
             return Wait()
         adoption = self._next_program(log)
         if adoption is not None:
@@ -197,7 +197,7 @@ class Core:
                 return Wait()
             self.request_stop()
             return self._stop_action(log)
-        return Wait() if self.transition.holds_steps(log) else Divide(self.step)
+        return Wait() if self.transition.blocks_steps(log) else Divide(self.step)
 
     def _next_program(self, log: StepLogState) -> TransitionAction | Adopt | None:
         """What leads to another program, before the next step."""
@@ -243,7 +243,7 @@ class Core:
 
     def _boundary_due(self, log: StepLogState) -> bool:
         """Whether something waits for a drained boundary."""
-        if self.stopping or self.paused or self.holds.steps or self._is_freeze_due:
+        if self.stopping or self.paused or self.blocked.steps or self._is_freeze_due:
             return True
         if log.program_key(self.step + 1) != self.program or self.is_transition_due(log):
             return True
@@ -251,7 +251,7 @@ class Core:
         return due or self.rescale.blocks_steps
 
     def is_blocked(self, log: StepLogState) -> bool:
-        """Whether the workers have no step because a rescale has something to do first, or holds the steps."""
+        """Whether the workers have no step because a rescale has something to do first, or blocks the steps."""
         if self.running is not None or self.rescale.is_idle:
             return False
         return self.rescale.blocks_steps or self.rescale.next(log, self._at_boundary(log)) is not None
@@ -289,7 +289,7 @@ class Core:
             return Wait()
         if not self.is_replaying(log) and (self.step > self.version.step or self._has_moved(log)):
             return self._begin_checkpoint(log)
-        return Wait() if self.holds.stop else Exit()
+        return Wait() if self.blocked.stop else Exit()
 
     def _has_moved(self, log: StepLogState) -> bool:
         """Whether slots have other owners than in the last version."""
@@ -346,7 +346,7 @@ class Core:
         assert self.running is None, self._with_story(f"step {step} is given, and step {self.running} is running")
         assert step < log.division_next, self._with_story(f"step {step} is given without a division in the log")
         assert step == self.step + (self.ran is not None), self._with_story(f"step {step} is given out of order")
-        assert not self.rescale.blocks_steps, self._with_story(f"step {step} is given while a rescale holds the steps")
+        assert not self.rescale.blocks_steps, self._with_story(f"step {step} is given while a rescale blocks the steps")
         self.story.append("given")
         self.running = step
 

@@ -19,7 +19,7 @@ from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Fr
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.checkpoints.upcoming import Upcoming
-from coordinator.core import Core, StoreHolds
+from coordinator.core import Core, StoreBlocks
 from coordinator.goal import Goal
 from coordinator.requests import Requests
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
@@ -289,12 +289,12 @@ class RevisionRun:
             asked, self._to_apply = self._to_apply, None
             self._transitions.ask(asked, None, Room.on_hosts(self._checkpoints.node_bytes, crew))
         while True:
-            holds = self._look_around(core, crew)
+            blocked = self._look_around(core, crew)
             owner.keep(self._writer.state)
             inputs.allow(
                 ahead=not core.is_transition_due(self._writer.state), filling=not core.transition.asked.is_paused
             )
-            action = core.next(self._writer.state, holds)
+            action = core.next(self._writer.state, blocked)
             left = max(0, self._writer.state.steps - core.step)
             self._board.update(phase=self._phase(core), steps_to_replay=left)
             match action:
@@ -337,10 +337,10 @@ class RevisionRun:
             if self._requests.questions.serve(crew, course.revision_at, upcoming, core.version.step):
                 core.request_checkpoint()
 
-    def _look_around(self, core: Core, crew: Crew) -> StoreHolds:
+    def _look_around(self, core: Core, crew: Crew) -> StoreBlocks:
         """Takes what has happened since the last action. What users have asked for comes first, because all others heed it. A rescale and a
         transition come before the store, which records what it has stored. A transition that has become due waits for that, and only after all
-        of them is known what the store holds."""
+        of them is known what the store blocks."""
         self._in_force.take(core, crew)
         self._request_periodic_checkpoint(core)
         self._rescaling.look(core, crew)
@@ -349,12 +349,12 @@ class RevisionRun:
         self._transitions.check_goes_on(core)
         self._storing.advance(core.version, crew)
         self._transitions.wait_for_store(self._storing.insisted_on)
-        return StoreHolds(self._storing.holds_steps, self._holds_end(core))
+        return StoreBlocks(self._storing.blocks_steps, self._blocks_end(core))
 
-    def _holds_end(self, core: Core) -> bool:
+    def _blocks_end(self, core: Core) -> bool:
         if self._in_force.is_hand_over:
             return False
-        return self._storing.holds_end(may_give_up=core.stopping and not self._must_store)
+        return self._storing.blocks_end(may_give_up=core.stopping and not self._must_store)
 
     def _request_periodic_checkpoint(self, core: Core) -> None:
         now, interval_s = self._outside.monotonic(), self._files.checkpoint_interval_s
@@ -374,6 +374,6 @@ class RevisionRun:
             return "changing"
         if core.is_replaying(self._writer.state):
             return "recovering"
-        if core.holds.steps and not core.paused:
+        if core.blocked.steps and not core.paused:
             return WAITING_FOR_STORE
         return "paused" if core.paused else "run"

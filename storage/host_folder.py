@@ -34,7 +34,7 @@ from storage import database, durable
 from storage.database import Database
 from storage.drafts import REMOVED_SUFFIX, set_aside
 from storage.errors import NoDatabase, OtherFormat, StorageError
-from storage.identity import FIRST_BIRTH, FoundDatabase, Identity
+from storage.identity import FIRST_BIRTH, FoundDatabase, UnneededDatabase
 
 LOCAL_DIR_VARIABLE = "STEPWELL_LOCAL_DIR"
 """The environment variable of an executor that names the folder for databases. It precedes the setting, because each host of a cluster may have
@@ -164,11 +164,12 @@ class HostFolder:
         found = (_look_at(self.databases / name) for name in self.names())
         return tuple(each for each in found if each is not None)
 
-    def remove(self, worker: int, birth: str, expected: Identity | None) -> bool:
-        """Removes the database of a worker if its identity is `expected`; None stands for one that cannot be read. Returns whether it was."""
+    def remove(self, database: UnneededDatabase) -> bool:
+        """Removes the database if its identity is still the same. Returns whether it was."""
+        worker, birth, identity = database
         folder = self.of_worker(worker, birth)
         found = _look_at(folder)
-        if found is None or found.identity != expected:
+        if found is None or found.identity != identity:
             return False
         removed = set_aside(folder)
         if removed is None:

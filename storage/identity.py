@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from base.version import VersionId
 
@@ -18,6 +19,21 @@ class Identity:
     pipeline: str
     worker: int
     database: str
+
+
+class NamedDatabase(NamedTuple):
+    """The database that a worker is to have. `birth`: that of the worker. `uuid`: that of its identity."""
+
+    birth: str
+    uuid: str
+
+
+class UnneededDatabase(NamedTuple):
+    """A database of a host that no run will ever open again. `birth`: that of its worker. `identity`: None if it cannot be read."""
+
+    worker: int
+    birth: str
+    identity: Identity | None
 
 
 @dataclass(frozen=True)

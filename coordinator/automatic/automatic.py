@@ -137,7 +137,7 @@ class Automatic:
             return "the service is paused."
         if core.is_replaying(log):
             return "steps of an earlier run, or of before a loss, are replayed."
-        if core.holds.steps:
+        if core.blocked.steps:
             return "the steps wait for the checkpoint store."
         if log.revisions.phase is not None or transition.request is not None:
             return "a change of the project is under way."

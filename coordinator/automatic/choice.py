@@ -193,7 +193,7 @@ def _up(given: ChoiceInput) -> Choice | None:
 
 
 def _with_time_left(given: ChoiceInput, waits: str) -> Choice | None:
-    """There is a backlog, and the workers have time: something else holds the steps, such as Kafka or a slow disk."""
+    """There is a backlog, and the workers have time: something else blocks the steps, such as Kafka or a slow disk."""
     if given.known.lag_growth_per_s <= 0:
         return None
     busy = f"steps run only {100 * given.known.busy_share:.0f} % of the time"

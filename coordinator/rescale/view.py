@@ -90,7 +90,7 @@ class RescaleView:
             self.show(core)
 
     def _time_pause(self, core: Core) -> None:
-        """Notices how long no step can begin because of the rescale: the workers have none, and it has something to do or holds them."""
+        """Notices how long no step can begin because of the rescale: the workers have none, and it has something to do or blocks them."""
         if core.is_blocked(self._state):
             self.note_action()
         elif self._blocked_since is not None:

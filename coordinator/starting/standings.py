@@ -21,10 +21,7 @@ from enum import Enum
 
 from base.version import EMPTY, VersionId
 from coordinator.starting.database_names import DatabaseName
-from storage.identity import FoundDatabase, Identity
-
-Databases = tuple[tuple[int, str, Identity | None], ...]
-"""Databases of a host: the worker's number and birth, and the identity that was found; None if it cannot be read."""
+from storage.identity import FoundDatabase, Identity, NamedDatabase, UnneededDatabase
 
 
 @dataclass(frozen=True)
@@ -66,9 +63,9 @@ class ExpectedDatabases:
     def identity(self, worker: int, birth: str) -> Identity:
         return Identity(self.pipeline, worker, DatabaseName(self.log_id, self.generation, worker, birth).text)
 
-    def database(self, worker: int, birth: str) -> tuple[str, str]:
-        """The birth of a worker, and the uuid of its database."""
-        return birth, self.identity(worker, birth).database
+    def database(self, worker: int, birth: str) -> NamedDatabase:
+        """The database that the worker of this birth has."""
+        return NamedDatabase(birth, self.identity(worker, birth).database)
 
     def is_own(self, found: FoundDatabase) -> bool:
         """Whether a version that may be opened has slots in this database."""
@@ -168,10 +165,10 @@ def _merge(one: Copy, two: Copy) -> Copy:
 
 def leftover_databases(
     offers: Sequence[Offer], expected: ExpectedDatabases, kept: Mapping[int, str], epoch: int
-) -> dict[str, Databases]:
+) -> dict[str, tuple[UnneededDatabase, ...]]:
     """The databases of this generation, by host, that no version can need any more after a version was opened in which these births own all
     slots. Those that a newer run has made are not among them."""
-    found: dict[str, dict[tuple[int, str], Identity]] = {}
+    found: dict[str, dict[tuple[int, str], UnneededDatabase]] = {}
     for offer in offers:
         for each in offer.databases:
             name = None if each.identity is None else DatabaseName.of(each.identity.database)
@@ -180,20 +177,25 @@ def leftover_databases(
             is_named = (name.worker, name.birth) == (each.worker, each.birth)
             is_ours = is_named and (name.log_id, name.generation) == (expected.log_id, expected.generation)
             if is_ours and kept.get(each.worker) != each.birth and name.epoch <= epoch:
-                found.setdefault(offer.host, {})[each.worker, each.birth] = each.identity
-    return {
-        host: tuple((*database_key, databases[database_key]) for database_key in sorted(databases))
-        for host, databases in sorted(found.items())
-    }
+                found.setdefault(offer.host, {})[each.worker, each.birth] = UnneededDatabase(
+                    each.worker, each.birth, each.identity
+                )
+    return _in_order(found)
 
 
-def replaced_databases(offers: Sequence[Offer], expected: ExpectedDatabases) -> dict[str, Databases]:
+def replaced_databases(offers: Sequence[Offer], expected: ExpectedDatabases) -> dict[str, tuple[UnneededDatabase, ...]]:
     """The databases to be removed, by host."""
-    found = {
-        (offer.host, each.worker, each.birth): each.identity
-        for offer in offers
-        for each in offer.databases
-        if judge(each, expected) is Standing.REPLACED
-    }
-    hosts = sorted({host for host, _, _ in found})
-    return {host: tuple((n, b, found[at, n, b]) for at, n, b in sorted(found) if at == host) for host in hosts}
+    found: dict[str, dict[tuple[int, str], UnneededDatabase]] = {}
+    for offer in offers:
+        for each in offer.databases:
+            if judge(each, expected) is Standing.REPLACED:
+                found.setdefault(offer.host, {})[each.worker, each.birth] = UnneededDatabase(
+                    each.worker, each.birth, each.identity
+                )
+    return _in_order(found)
+
+
+def _in_order(
+    found: Mapping[str, Mapping[tuple[int, str], UnneededDatabase]],
+) -> dict[str, tuple[UnneededDatabase, ...]]:
+    return {host: tuple(databases[named] for named in sorted(databases)) for host, databases in sorted(found.items())}

@@ -52,7 +52,7 @@ class Collector:
     """Deletes beside the steps, for one stored version after the other.
 
     A version that is stored while the objects of the one before it are being deleted waits for its turn; of several that wait, the last one has
-    the same to delete. A run that is to end waits for it (Storing.holds_end): otherwise the objects would stay until the next run stores.
+    the same to delete. A run that is to end waits for it (Storing.blocks_end): otherwise the objects would stay until the next run stores.
     `began_at`: when it last had nothing to do before. `lost`: see Collected; of the last version that was looked at."""
 
     def __init__(self, outside: Outside, wake: Callable[[], None]) -> None:

@@ -155,11 +155,11 @@ class Storing:
         return [each for each in writing if not each.is_over]
 
     @property
-    def holds_steps(self) -> bool:
+    def blocks_steps(self) -> bool:
         """Whether no step may begin, because no checkpoint was stored for too long and the settings ask for that."""
         return self._is_late and self._settings is not None and self._settings.late == "pause"
 
-    def holds_end(self, *, may_give_up: bool) -> bool:
+    def blocks_end(self, *, may_give_up: bool) -> bool:
         """Whether a run must not end yet, because its last checkpoint is not stored, or because it looks whether the store still has it, or
         deletes what no version needs. The last two take a bounded time. The first does too, from the first call with `may_give_up` on."""
         if self._settings is None:
@@ -353,7 +353,7 @@ class Storing:
                     "no checkpoint was stored for too long",
                     seconds=round(self.machine.lag_s(now)),
                     fault=self._fault,
-                    steps="wait for the store" if self.holds_steps else "go on; a lost disk costs what is not stored",
+                    steps="wait for the store" if self.blocks_steps else "go on; a lost disk costs what is not stored",
                 )
             else:
                 _log.info("the store has the last checkpoint again")

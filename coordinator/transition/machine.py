@@ -185,14 +185,14 @@ class Transition(Machine[Known]):
         """Whether something is due without a step: a preparation or a look is under way, or a checkpoint has to be complete."""
         return isinstance(log.revisions.phase, Clearing) or self.checkpoint is not None or self.waits_beside
 
-    def holds_steps(self, log: StepLogState) -> bool:
+    def blocks_steps(self, log: StepLogState) -> bool:
         """Whether no step may be divided, because it would run alone the revision that this release cannot run."""
         is_in_force = log.revision is not None and log.revision.number == self.unrunnable_revision
         return is_in_force and not isinstance(log.revisions.phase, Filling)
 
     def is_at_end(self, log: StepLogState) -> bool:
         """Whether steps are held, and no transition is under way or prepared that would end that."""
-        return self.holds_steps(log) and log.revisions.phase is None and self.request is None
+        return self.blocks_steps(log) and log.revisions.phase is None and self.request is None
 
     @property
     def waits_beside(self) -> bool:

@@ -33,7 +33,7 @@ from storage.errors import (
     StorageFull,
 )
 from storage.host_folder import HostFolder
-from storage.identity import FoundDatabase, Identity
+from storage.identity import FoundDatabase, Identity, UnneededDatabase
 from storage.remote import spool
 from storage.remote.chain import Chain
 from storage.remote.objects_protocol import ObjectStore
@@ -202,4 +202,4 @@ class StoreAccess:
                 else:
                     if present.epoch > self.epoch:
                         raise StaleEpoch(self._database, self.epoch, present.epoch)
-                self.folder.remove(self.identity.worker, self.birth, found.identity)
+                self.folder.remove(UnneededDatabase(self.identity.worker, self.birth, found.identity))

@@ -115,7 +115,7 @@ from io_kafka.outside import Thread
 from storage.database import Database
 from storage.errors import DatabaseExists
 from storage.host_folder import HostFolder
-from storage.identity import Identity
+from storage.identity import Identity, UnneededDatabase
 
 carries_out = Handlers()
 
@@ -300,7 +300,7 @@ class Worker:
     @carries_out
     def _remove(self, order: Remove) -> Removed:
         self._host_folder.finish_removals()
-        return Removed(workers=tuple(found[0] for found in order.databases if self._host_folder.remove(*found)))
+        return Removed(workers=tuple(each.worker for each in order.databases if self._host_folder.remove(each)))
 
     @carries_out
     def _create(self, order: Create) -> Created:
@@ -351,7 +351,7 @@ class Worker:
             assert state.get_owned() == NO_SLOTS, f"worker {self._number} is to leave and owns {state.get_owned()}"
         self._database = None
         Database.close(self._folder)
-        self._host_folder.remove(self._number, self._birth, self._identity)
+        self._host_folder.remove(UnneededDatabase(self._number, self._birth, self._identity))
         self.life.stop(self.life.step)
         return Left()
 

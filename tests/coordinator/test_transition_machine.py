@@ -122,11 +122,11 @@ def test_a_revision_that_this_release_cannot_run_has_steps_in_a_transition_alone
     assert core.next(log) == LogTransition() and not machine.is_at_end(log)
     log.append(begins())
     machine.began()
-    assert not machine.holds_steps(log) and not machine.is_at_end(log)
+    assert not machine.blocks_steps(log) and not machine.is_at_end(log)
     aborted = log_of(begins(), turns("abort"))
-    assert machine.holds_steps(aborted) and not machine.is_at_end(aborted), "tables are to be cleared"
+    assert machine.blocks_steps(aborted) and not machine.is_at_end(aborted), "tables are to be cleared"
     machine.unrunnable_revision = 3
-    assert not machine.holds_steps(log_of()) and not machine.is_at_end(log_of())
+    assert not machine.blocks_steps(log_of()) and not machine.is_at_end(log_of())
 
 
 def test_a_transition_goes_from_the_intent_to_its_end() -> None:

@@ -65,7 +65,7 @@ RELEASES = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "return self.holds_steps(log) and log.revisions.phase is None",
+                "return self.blocks_steps(log) and log.revisions.phase is None",
                 "return False and log.revisions.phase is None",
             ),
         ),
@@ -78,7 +78,7 @@ RELEASES = (
         (
             Edit(
                 "coordinator/core.py",
-                "return Wait() if self.transition.holds_steps(log) else Divide(self.step)",
+                "return Wait() if self.transition.blocks_steps(log) else Divide(self.step)",
                 "return Divide(self.step)",
             ),
         ),

@@ -498,7 +498,7 @@ STORAGE = (
         (
             Edit(
                 HOST_FOLDER,
-                "        if found is None or found.identity != expected:\n",
+                "        if found is None or found.identity != identity:\n",
                 "        if found is None:\n",
             ),
         ),

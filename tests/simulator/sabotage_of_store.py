@@ -161,13 +161,13 @@ def layout_not_gone_back() -> Iterator[None]:
 
 @contextmanager
 def steps_do_not_wait_for_the_store() -> Iterator[None]:
-    with broken(storing.Storing, "holds_steps", False):
+    with broken(storing.Storing, "blocks_steps", False):
         yield
 
 
 @contextmanager
 def a_run_that_ends_before_its_last_checkpoint_is_stored() -> Iterator[None]:
-    with broken(storing.Storing, "holds_end", lambda self, *, may_give_up: False):
+    with broken(storing.Storing, "blocks_end", lambda self, *, may_give_up: False):
         yield
 
 

@@ -16,7 +16,7 @@ from base.version import EMPTY
 from storage import database, host_folder
 from storage.database import Database
 from storage.host_folder import HOST_FILE, HostFolder, StateLocation
-from storage.identity import FIRST_BIRTH, FoundDatabase, Identity
+from storage.identity import FIRST_BIRTH, FoundDatabase, Identity, UnneededDatabase
 from tests.storage.helpers import ME
 
 
@@ -111,15 +111,15 @@ def test_what_is_found(folder: HostFolder) -> None:
 
 def test_a_database_is_removed_only_as_the_one_that_was_seen(folder: HostFolder) -> None:
     Database.create(folder.of_worker(0), ME, 0, owned=ALL_SLOTS)
-    assert not folder.remove(0, FIRST_BIRTH, Identity(ME.pipeline, 0, "another"))
-    assert not folder.remove(0, FIRST_BIRTH, None)
-    assert not folder.remove(1, FIRST_BIRTH, ME)
+    assert not folder.remove(UnneededDatabase(0, FIRST_BIRTH, Identity(ME.pipeline, 0, "another")))
+    assert not folder.remove(UnneededDatabase(0, FIRST_BIRTH, None))
+    assert not folder.remove(UnneededDatabase(1, FIRST_BIRTH, ME))
     assert len(folder.look()) == 1
-    assert folder.remove(0, FIRST_BIRTH, ME)
+    assert folder.remove(UnneededDatabase(0, FIRST_BIRTH, ME))
     assert list(folder.databases.iterdir()) == []
     folder.of_worker(0).mkdir()
     (folder.of_worker(0) / "file").touch()
-    assert folder.remove(0, FIRST_BIRTH, None) and list(folder.databases.iterdir()) == []
+    assert folder.remove(UnneededDatabase(0, FIRST_BIRTH, None)) and list(folder.databases.iterdir()) == []
 
 
 def test_a_removal_that_was_broken_off_is_finished(folder: HostFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_a_removal_that_was_broken_off_is_finished(folder: HostFolder, monkeypat
     Database.create(folder.of_worker(0), ME, 0, owned=ALL_SLOTS)
     with monkeypatch.context() as patch:
         patch.setattr(host_folder.shutil, "rmtree", lambda folder, ignore_errors: None)
-        assert folder.remove(0, FIRST_BIRTH, ME)
+        assert folder.remove(UnneededDatabase(0, FIRST_BIRTH, ME))
     assert folder.look() == () and len(list(folder.databases.iterdir())) == 1
     folder.finish_removals()
     assert list(folder.databases.iterdir()) == []

@@ -56,7 +56,7 @@ from engine.resident.roster import Roster
 from engine.resident.transport import Connection, Event, Events, Transport
 from engine.run.tasks import TaskSetup
 from storage.database import FencedState
-from storage.identity import Identity
+from storage.identity import NamedDatabase, UnneededDatabase
 
 _log = structlog.get_logger("engine.resident.crew")
 
@@ -142,9 +142,8 @@ class Crew:
         self.recruiting.launch()
         self._pulse.start()
 
-    def bind(self, workers: Mapping[int, int], databases: Mapping[int, tuple[str, str]]) -> None:
-        """Makes candidates workers: from each worker's number to the candidate's serial number. All other candidates are sent away. `databases`:
-        the birth of each worker, and the uuid of its database."""
+    def bind(self, workers: Mapping[int, int], databases: Mapping[int, NamedDatabase]) -> None:
+        """Makes candidates workers: from each worker's number to the candidate's serial number. All other candidates are sent away."""
         assert workers.keys() == databases.keys() and len(set(workers.values())) == len(workers), f"{workers}"
         by_serial = {candidate.serial: candidate for candidate in self.recruiting.end()}
         for number in sorted(workers):
@@ -152,12 +151,13 @@ class Crew:
             registered = candidate.registered
             self._roster.add(number, candidate.connection, registered)
             self._seniority.append(number)
-            self._roster.send(number, Welcome(worker=number, birth=databases[number][0], database=databases[number][1]))
+            birth, uuid = databases[number]
+            self._roster.send(number, Welcome(worker=number, birth=birth, database=uuid))
             _log.info("worker bound", worker=number, pid=registered.pid, host=registered.host, term=str(self.term))
         for spare in by_serial.values():
             self.recruiting.send_away(spare)
 
-    def remove(self, databases: Mapping[int, Sequence[tuple[int, str, Identity | None]]]) -> None:
+    def remove(self, databases: Mapping[int, Sequence[UnneededDatabase]]) -> None:
         """Has some workers remove databases from their hosts that no run will open again."""
         orders = {number: Remove(databases=tuple(found)) for number, found in databases.items()}
         for number, answer in self._roster.ask_each(orders).items():
@@ -193,7 +193,7 @@ class Crew:
 
     # Workers that come and go while steps run
 
-    def admit(self, workers: Mapping[int, int], databases: Mapping[int, tuple[str, str]], new: NewDatabase) -> None:
+    def admit(self, workers: Mapping[int, int], databases: Mapping[int, NamedDatabase], new: NewDatabase) -> None:
         """Makes recruits workers, with databases that are created and opened at `new.base`. They take part when they have joined."""
         self.bind(workers, databases)
         self.create(dict.fromkeys(sorted(workers), new))

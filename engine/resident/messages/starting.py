@@ -9,7 +9,7 @@ from base.slots import SlotSet
 from base.version import VersionId
 from engine.model.placement import Placement
 from engine.resident.messages.message import Answer, Notice, Order, Report
-from storage.identity import FoundDatabase, Identity
+from storage.identity import FoundDatabase, UnneededDatabase
 
 
 class Address(NamedTuple):
@@ -82,10 +82,9 @@ class Removed(Answer):
 
 
 class Remove(Order[Removed]):
-    """Removes databases from the worker's host that no run will ever open again. Each is named by its worker's number and birth, and is removed
-    only if its identity is still the one that is named here; None stands for a database that cannot be read."""
+    """Removes databases from the worker's host. Each is removed only if its identity is still the one that is named here."""
 
-    databases: tuple[tuple[int, str, Identity | None], ...]
+    databases: tuple[UnneededDatabase, ...]
 
 
 class Created(Answer):

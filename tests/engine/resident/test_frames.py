@@ -39,7 +39,7 @@ from engine.run.step_input import StepInput
 from engine.run.tasks import StageTimes
 from io_kafka.formats.encodings import AvroIds, ProtobufIds
 from io_kafka.offsets import OffsetRange
-from storage.identity import FoundDatabase, Identity
+from storage.identity import FoundDatabase, Identity, UnneededDatabase
 from storage.transaction import CutNumber
 
 VERSION = VersionId(3, 17, "id")
@@ -48,7 +48,7 @@ PLACEMENT = Placement(2, {0: SLOTS, 5: SlotSet(((3, 5),))}, {"t": (0, 5, 0)})
 EVERY_MESSAGE: tuple[Message, ...] = (
     messages.Welcome(worker=2, birth="0", database="u"),
     messages.Refuse(reason="no"),
-    messages.Remove(databases=((1, "0", Identity("p", 1, "u")), (2, "3.1.0", None))),
+    messages.Remove(databases=(UnneededDatabase(1, "0", Identity("p", 1, "u")), UnneededDatabase(2, "3.1.0", None))),
     messages.Create(new=messages.NewDatabase(SLOTS, VERSION)),
     messages.Fence(),
     messages.Open(version=VERSION, fenced=4),
