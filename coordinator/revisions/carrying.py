@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from coordinator.revisions.leaves import leaf_key
+from coordinator.revisions.leaves import declared_columns, former_sources
 from coordinator.specification import InputTopic
 from engine.analysis.project_match import ProjectMatch
 from engine.model.circuit import Circuit
 from engine.model.rows import LastByKey
+from io_kafka.formats import SourceFormat
 
 
 def tables_of(circuit: Circuit) -> dict[str, int]:
@@ -23,43 +24,67 @@ def tables_of(circuit: Circuit) -> dict[str, int]:
 
 
 def carried_tables(
-    found: ProjectMatch, now: Iterable[InputTopic], before: Collection[InputTopic], chosen: Collection[str]
+    found: ProjectMatch, now: Collection[InputTopic], before: Collection[InputTopic], chosen: Collection[str]
 ) -> dict[int, int]:
     """The new tables that are made of the former ones, each with the previous index of that. A table without new columns needs no message. One
     that gets some is among these if the user has `chosen` its source. The former table is that of the same messages, whatever its source was
     called: another source may have had the name."""
     were, are = tables_of(found.previous.circuit), tables_of(found.now.circuit)
+    former = former_sources(now, before)
     carried = {}
     for source in now:
-        handle, was = source.table.handle, _former(source, before)
+        handle, was = source.table.handle, former.get(source.table.handle)
         if was is None or was.table.handle not in were or handle not in are or not found.is_young(are[handle]):
             continue
-        if why_not_carried(source, before) is None and (handle in chosen or not new_columns(source, before)):
+        if is_carried(source, was, chosen):
             carried[are[handle]] = were[was.table.handle]
     return carried
 
 
-def why_not_carried(source: InputTopic, before: Iterable[InputTopic]) -> str | None:
-    """Why the table of the source cannot be made of the former one, as a clause; None if it can."""
-    was = _former(source, before)
+def tables_read_otherwise(
+    now: Collection[InputTopic], before: Collection[InputTopic], chosen: Collection[str]
+) -> frozenset[str]:
+    """The keyed sources whose table is made of its messages again and may have other rows than the former one. Which messages are malformed
+    depends on the columns, and these sources leave such messages out."""
+    former = former_sources(now, before)
+    return frozenset(
+        source.table.handle
+        for source in now
+        if (was := former.get(source.table.handle)) is not None
+        and isinstance(source.table.format, SourceFormat)
+        and source.table.format.keyed
+        and {source.on_error, was.on_error} != {"fail"}
+        and list(declared_columns(source).items()) != list(declared_columns(was).items())
+        and not is_carried(source, was, chosen)
+    )
+
+
+def is_carried(source: InputTopic, was: InputTopic, chosen: Collection[str]) -> bool:
+    """Whether the table of the source is made of the former one."""
+    return why_not_carried(source, was) is None and (source.table.handle in chosen or not new_columns(source, was))
+
+
+def why_not_carried(source: InputTopic, was: InputTopic | None) -> str | None:
+    """Why the table of the source cannot be made of that of `was`, as a clause; None if it can. It is not enough that the values of a column
+    have the same form: a CHAR(4) has other blanks than a CHAR(3), and the time of a record is not what a message says."""
     if was is None:
         return "something else has changed than columns that may be NULL"
-    had = {field.name: field.type for field in was.table.format.schema}
-    other = [field.name for field in source.table.format.schema if had.get(field.name, field.type) != field.type]
-    return f"column {other[0]} has another type now" if other else None
+    had = declared_columns(was)
+    other = [(name, text) for name, text in declared_columns(source).items() if had.get(name, text) != text]
+    return f"column {other[0][0]} was {had[other[0][0]]}, and is {other[0][1]} now" if other else None
 
 
-def new_columns(source: InputTopic, before: Iterable[InputTopic]) -> tuple[str, ...]:
+def new_columns(source: InputTopic, was: InputTopic) -> tuple[str, ...]:
     """Those that its former table lacks."""
-    was = _former(source, before)
-    assert was is not None
     return tuple(name for name in source.table.format.schema.names if name not in was.table.format.schema.names)
 
 
-def with_nulls(inputs: Iterable[InputTopic], before: Iterable[InputTopic]) -> tuple[InputTopic, ...]:
+def with_nulls(inputs: Collection[InputTopic], before: Collection[InputTopic]) -> tuple[InputTopic, ...]:
     """The sources of a project, each with the columns that are null in rows of its table although messages may say otherwise."""
-    known = [each for each in before if each.nulls]
-    return tuple(_with_nulls(source, known) for source in inputs)
+    if not any(each.nulls for each in before):
+        return tuple(inputs)
+    former = former_sources(inputs, before)
+    return tuple(_with_nulls(source, former.get(source.table.handle)) for source in inputs)
 
 
 def with_more_nulls(inputs: Iterable[InputTopic], more: Mapping[str, tuple[str, ...]]) -> tuple[InputTopic, ...]:
@@ -69,16 +94,7 @@ def with_more_nulls(inputs: Iterable[InputTopic], more: Mapping[str, tuple[str, 
     )
 
 
-def _with_nulls(source: InputTopic, known: Collection[InputTopic]) -> InputTopic:
-    was = _former(source, known) if known else None
-    if was is None:
+def _with_nulls(source: InputTopic, was: InputTopic | None) -> InputTopic:
+    if was is None or not was.nulls:
         return source
     return replace(source, nulls=tuple(name for name in was.nulls if name in source.table.format.schema.names))
-
-
-def _former(source: InputTopic, before: Iterable[InputTopic]) -> InputTopic | None:
-    """Returns the source of `before` that is known by the same as this one; None if there is none. Of several, it is the one of the same name,
-    or else the first."""
-    key = leaf_key(source)
-    found = [each for each in before if leaf_key(each) == key]
-    return next((each for each in found if each.table.handle == source.table.handle), found[0] if found else None)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import assert_never
 
-from coordinator.revisions.carrying import carried_tables, new_columns
+from coordinator.revisions.carrying import carried_tables, new_columns, tables_read_otherwise
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.first_difference import Differences
-from coordinator.revisions.leaves import between, leaves_of, named_project
+from coordinator.revisions.leaves import between, former_sources, leaves_of, named_project
 from coordinator.revisions.node_words import NodeWords
 from coordinator.revisions.plan_parts import Refusal, RefusalCode
 from coordinator.revisions.rereadable import REFRESH, Obstacle, Rereading, Unreadable, messages_of, rereadings
@@ -93,7 +93,8 @@ class Comparison:
         self, before: PlanDocument, now: PlanDocument, facts: PlanFacts, chosen: Chosen = NOTHING_CHOSEN
     ) -> None:
         self.before, self.now, self.facts, self.chosen = before, now, facts, chosen
-        self.found: ProjectMatch = match_projects(named_project(before), named_project(now))
+        read_otherwise = tables_read_otherwise(now.inputs, before.inputs, chosen.from_now)
+        self.found: ProjectMatch = match_projects(named_project(before), named_project(now), read_otherwise)
         was, is_now = leaves_of(before), leaves_of(now)
         self.sources_before = {leaf.handle: leaf for leaf in was.sources}
         self.sources_now = {leaf.handle: leaf for leaf in is_now.sources}
@@ -355,7 +356,8 @@ class Comparison:
         node = self.now.circuit.nodes[source]
         assert isinstance(node, Source)
         table = next(each for each in self.now.inputs if each.table.handle == node.handle)
-        nulls = ", ".join(new_columns(table, self.before.inputs))
+        was = former_sources(self.now.inputs, self.before.inputs)[node.handle]
+        nulls = ", ".join(new_columns(table, was))
         return f"the table of {node.handle}: state" + (f", with NULL in {nulls}" if nulls else "")
 
     def source_read_again(self, handle: str) -> tuple[InputTopic, Rereading]:

@@ -2,19 +2,18 @@
 
 Left out is what changes no row of a message that can be read. These are the policies for malformed messages and for truncations, which each
 division records, the dead-letter topic, `startingOffsets` (a topic that was read goes on where it was left), the n of a VARCHAR, the number of
-partitions of new topics, and the addresses of brokers and registries.
+partitions of new topics, and the addresses of brokers and registries. Policies and lengths only tell two sources of one topic from each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from base.options import UNAVAILABLE_VALUE
 from base.text.type_names import sql_type
 from coordinator.specification import InputTopic, OutputTopic
-from engine.analysis import identity
-from engine.analysis.identity import Named
+from engine.analysis.identity import Named, SourceIdentity, known_sources
 from engine.analysis.release import Revisions
 from engine.model.circuit import Circuit
 from engine.model.rows import Source
@@ -60,6 +59,21 @@ def leaves_of(project: Project) -> Leaves:
 def leaf_key(source: InputTopic) -> str:
     """What a source is known by, whatever its handle is and which columns it has that may be NULL."""
     return _leaf_text(_source(source))
+
+
+def former_sources(now: Iterable[InputTopic], before: Iterable[InputTopic]) -> dict[str, InputTopic]:
+    """By handle, the source of `before` that each source was, whatever its name was; see identity.known_sources. New ones are left out."""
+    were = {source.table.handle: source for source in before}
+    known = known_sources(
+        {source.table.handle: _identity(source) for source in now},
+        {handle: _identity(source) for handle, source in were.items()},
+    )
+    return {handle: were[former] for handle, former in known.items()}
+
+
+def declared_columns(source: InputTopic) -> dict[str, str]:
+    """The type of each column as it is declared, in order. What is not declared is not there: the n of a VARCHAR."""
+    return dict(_columns(source.table.format))
 
 
 def differences(recorded: Leaves | LeavesRecord, now: Leaves) -> Iterator[str]:
@@ -128,14 +142,22 @@ def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[
 def named_project(project: Project) -> Named:
     """The circuit of a project with its sources and the topics of its outputs, and with the revisions of the release that has made its state."""
     leaves = leaves_of(project)
-    sources = {leaf.handle: identity.SourceIdentity(_leaf_text(leaf), _declaration(leaf)) for leaf in leaves.sources}
+    read = {leaf.handle for leaf in leaves.sources}
+    sources = {each.table.handle: _identity(each) for each in project.inputs if each.table.handle in read}
     return Named(project.circuit, sources, {leaf.handle: leaf.topic for leaf in leaves.outputs}, project.made_with)
 
 
+def _identity(source: InputTopic) -> SourceIdentity:
+    leaf, form = _source(source), source.table.format
+    lengths = form.limits if isinstance(form, SourceFormat) else ()
+    return SourceIdentity(_leaf_text(leaf), _declaration(leaf), f"{source.on_error} {source.truncate} {lengths}")
+
+
 def _leaf_text(leaf: SourceLeaf) -> str:
-    """Everything but the handle and the columns that can be added or left out without a change of the other ones."""
+    """Everything but the handle and the columns that can be added or left out without a change of the other ones. A key is none of these: two
+    keys of one type can be one key of another type."""
     by_name = any(each.columns_by_name for name, each in FORMATS.items() if name == leaf.format)
-    fixed = {name: text for name, text in leaf.columns.items() if not by_name or NOT_NULL in text}
+    fixed = {name: text for name, text in leaf.columns.items() if not by_name or NOT_NULL in text or name in leaf.key}
     return leaf.model_copy(update={"handle": "", "columns": fixed}).model_dump_json()
 
 

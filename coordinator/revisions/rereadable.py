@@ -18,7 +18,7 @@ from typing import Literal
 from coordinator.revisions.carrying import why_not_carried
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import PlanFacts
-from coordinator.revisions.leaves import Project
+from coordinator.revisions.leaves import Project, former_sources
 from coordinator.revisions.loads import tables_to_load
 from coordinator.specification import InputTopic
 from coordinator.topic_names import has_rows_of_tables
@@ -220,7 +220,8 @@ def _way_out(source: InputTopic, before: PlanDocument) -> str:
     if takes_rows_back(source):
         return REFRESH
     if has_table(source, before):
-        if why_not_carried(source, before.inputs) is not None:
+        was = former_sources([source], before.inputs).get(source.table.handle)
+        if why_not_carried(source, was) is not None:
             return REFRESH
         return f"`--from-now {source.table.handle}`: its rows then have NULL in the columns that are new; or {REFRESH}"
     handle = handle_of_files(source.table.handle)

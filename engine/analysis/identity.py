@@ -8,6 +8,7 @@ Two nodes with one identity compute the same rows from the same sources, and the
 texts of queries are neither needed nor enough: the identity is that of the circuit.
 
 A **leaf** is where identities begin again for those that read it: a source, the table of a keyed source, and a view.
+Two sources of one topic are two leaves, because they may read the same messages otherwise.
 What is below a leaf does not count, so that a changed view leaves its readers as they are. Readers name the columns
 of a leaf by name and type and not by position. So a column that is added to a source, or to a view, changes nothing
 of those that do not read it.
@@ -40,7 +41,7 @@ _IN_SQL = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\bc([0-9]+)\b")
 
 _LEFT_OUT: Mapping[type[NodeBase], Mapping[str, str]] = {
     Source: {
-        "handle": "a source is known by its leaf",
+        "handle": "a source can be renamed",
         "padded": "the leaf's columns have it",
         "unavailable": "so has its encoding",
     },
@@ -55,10 +56,12 @@ _LEFT_OUT: Mapping[type[NodeBase], Mapping[str, str]] = {
 @dataclass(frozen=True)
 class SourceIdentity:
     """A source, as those that read it know it. `text`: all that decides which rows it has and how their values are
-    read, without the columns that may be NULL. `columns`: the name of each with its declared type, in order."""
+    read, without the columns that may be NULL. `columns`: the name of each with its declared type, in order. `policies`: what
+    is done with messages that cannot be read. It tells a source that was renamed from others of its text."""
 
     text: str
     columns: tuple[str, ...]
+    policies: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,11 +77,12 @@ class Named:
 
 @dataclass(frozen=True)
 class Identities:
-    """`nodes`: the identity of each node. `views`: the identity of each view's definition, by the name by which readers
-    know the view. `leaves`: that name by the view's own, from which it differs if the view was renamed. `columns`: how
-    readers name the columns of each view, by the name by which they know it."""
+    """`nodes`: the identity of each node. `sources`: those of the project, by handle. `views`: the identity of each view's definition, by
+    the name by which readers know the view. `leaves`: that name by the view's own, from which it differs if the view was renamed.
+    `columns`: how readers name the columns of each view, by the name by which they know it."""
 
     nodes: tuple[str, ...]
+    sources: Mapping[str, SourceIdentity]
     views: Mapping[str, str]
     leaves: Mapping[str, str]
     columns: Mapping[str, tuple[str, ...]]
@@ -90,9 +94,39 @@ def identify(project: Named, previous: Identities | None = None) -> Identities:
     return _Identifying(project, previous).all()
 
 
+def known_sources(now: Mapping[str, SourceIdentity], previous: Mapping[str, SourceIdentity]) -> dict[str, str]:
+    """The previous handle of each source, by its own. A source is the previous one of its handle if the text is equal. Otherwise it is one of
+    its text that is gone: the source was renamed. Where several of one text were renamed, columns and policies tell which is which. A source
+    about which they leave a doubt is left out, as new ones are."""
+    known = {handle: handle for handle, source in now.items() if _text_of(previous, handle) == source.text}
+    gone = {handle: source for handle, source in previous.items() if handle not in known}
+    came = {handle: source for handle, source in now.items() if handle not in known}
+    for alike in (_whole, _text):
+        for handle, source in sorted(came.items()):
+            were = [each for each, other in gone.items() if alike(other) == alike(source)]
+            rivals = [each for each, other in came.items() if alike(other) == alike(source)]
+            if len(were) == len(rivals) == 1:
+                known[handle] = were[0]
+        gone = {handle: source for handle, source in gone.items() if handle not in known.values()}
+        came = {handle: source for handle, source in came.items() if handle not in known}
+    return known
+
+
+def _text_of(sources: Mapping[str, SourceIdentity], handle: str) -> str | None:
+    return sources[handle].text if handle in sources else None
+
+
+def _whole(source: SourceIdentity) -> Any:
+    return source
+
+
+def _text(source: SourceIdentity) -> Any:
+    return source.text
+
+
 def pair_nodes(previous: Identities, now: Identities) -> dict[int, int]:
-    """The nodes that both projects have: from the index now to the previous one. Of nodes with one identity, such as the
-    tables of two sources that read one topic, each is paired once, in order."""
+    """The nodes that both projects have: from the index now to the previous one. Of nodes with one identity, each is
+    paired once, in order."""
     waiting: defaultdict[str, list[int]] = defaultdict(list)
     for index, identity in enumerate(previous.nodes):
         waiting[identity].append(index)
@@ -110,6 +144,8 @@ class _Rows:
 class _Identifying:
     def __init__(self, project: Named, previous: Identities | None) -> None:
         self._project, self._nodes = project, project.circuit.nodes
+        known = known_sources(project.sources, {} if previous is None else previous.sources)
+        self._sources = {handle: known.get(handle, handle) for handle in project.sources}
         self._previous: Mapping[str, str] = {} if previous is None else previous.views
         self._previous_columns: Mapping[str, tuple[str, ...]] = {} if previous is None else previous.columns
         self._names = {node.name for node in self._nodes if isinstance(node, View)}
@@ -131,7 +167,7 @@ class _Identifying:
                 identity = _hash([identity, name])
             self._found.append(identity)
             self._rows.append(self._as_read(index, node, inputs))
-        return Identities(tuple(self._found), self._views, self._leaves, self._columns)
+        return Identities(tuple(self._found), self._project.sources, self._views, self._leaves, self._columns)
 
     def _identity(self, index: int, node: Node, inputs: Sequence[_Rows]) -> str:
         named: Node = node
@@ -160,7 +196,7 @@ class _Identifying:
         """What a node at an end of the circuit is, beside its fields."""
         if isinstance(node, Source | LastByKey):
             leaf = self._project.sources[node.handle]
-            return [leaf.text, leaf.columns]
+            return [self._sources[node.handle], leaf.text, leaf.columns]
         return self._project.topics[node.handle] if isinstance(node, Output) else None
 
     def _on_what_state_depends(self, index: int, node: Node) -> Any:
@@ -172,7 +208,7 @@ class _Identifying:
         if isinstance(node, Source | LastByKey):
             leaf = self._project.sources[node.handle]
             more = tuple(f"{node.kind} {place}" for place in range(len(leaf.columns), len(node.types)))
-            return _Rows(_hash([node.kind, leaf.text]), (*leaf.columns, *more))
+            return _Rows(_hash([node.kind, self._sources[node.handle], leaf.text]), (*leaf.columns, *more))
         if isinstance(node, View):
             name = self._leaves[node.name]
             columns = self._columns[name] = self._columns_of(name, node)

@@ -5,7 +5,8 @@ A view is *changed* if it is young and the previous project has it, and *new* if
 changed view are kept: they get the difference between its new and its old content. One kind of node cannot get it. If a
 node relies on an input that only grows, it cannot take rows back, and a difference may do that. So it is young, and with
 it all that is above it in its view, and all that is between it and the changed view: it then reads what the changed view has
-from the beginning.
+from the beginning. What reads the table of a keyed source is young too if that table is made anew and may get other rows, because
+no difference between the two tables is made.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from engine.analysis.definitions import is_end
 from engine.analysis.identity import Identities, Named, identify, pair_nodes
 from engine.analysis.retraction import append_only_inputs
 from engine.model.circuit import Circuit, Node, Output, View
-from engine.model.rows import Map
+from engine.model.rows import LastByKey, Map
 from engine.operators.table import operator_of
 
 
@@ -73,11 +74,12 @@ class ProjectMatch:
         assert len(set(self.kept.values())) == len(self.kept), "two nodes have the state of one"
 
 
-def match_projects(previous: Named, now: Named) -> ProjectMatch:
-    """Which nodes of `now` are nodes of `previous`, and which are young."""
+def match_projects(previous: Named, now: Named, read_otherwise: Collection[str] = ()) -> ProjectMatch:
+    """Which nodes of `now` are nodes of `previous`, and which are young. `read_otherwise`: the handles of the keyed sources whose table may get
+    other rows than the previous one has."""
     was = identify(previous)
     ids = identify(now, was)
-    young: frozenset[int] = frozenset()
+    young = _readers_of_tables(now.circuit, read_otherwise)
     while True:
         made = _with_young(previous, now, was=was, ids=ids, young=young)
         more = _that_must_only_grow(made)
@@ -105,6 +107,20 @@ def _with_young(
         if behind or is_changed:
             disturbed.add(index)
     return ProjectMatch(previous, now, was=was, ids=ids, kept=found, disturbed=frozenset(disturbed))
+
+
+def _readers_of_tables(circuit: Circuit, handles: Collection[str]) -> frozenset[int]:
+    """The nodes that read the table of one of these sources. A Map that only selects columns is seen through."""
+    tables: set[int] = set()
+    readers: set[int] = set()
+    for index, node in enumerate(circuit.nodes):
+        if isinstance(node, LastByKey) and node.handle in handles:
+            tables.add(index)
+        elif not tables.isdisjoint(node.inputs):
+            readers.add(index)
+            if isinstance(node, Map) and node.selected is not None:
+                tables.add(index)
+    return frozenset(readers)
 
 
 def _that_must_only_grow(found: ProjectMatch) -> frozenset[int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from engine.analysis.identity import Named, SourceIdentity, identify, pair_nodes
+from engine.analysis.identity import Named, SourceIdentity, identify, known_sources, pair_nodes
 from engine.analysis.release import revisions_of
 from engine.model.circuit import Circuit, Node, View
 from engine.model.node import Expression
@@ -109,3 +109,41 @@ def test_two_sources_of_one_topic_have_one_state_each() -> None:
     twice = Named(Circuit(tuple(nodes)), {"x": LEAF, "y": LEAF}, {}, {})
     was = identify(twice)
     assert pair_nodes(was, identify(twice, was)) == {index: index for index in range(6)}
+    y_alone = Named(
+        Circuit((nodes[3], replace(nodes[4], inputs=(0,)), replace(nodes[5], inputs=(1,)))), {"y": LEAF}, {}, {}
+    )
+    assert pair_nodes(was, identify(y_alone, was)) == {0: 3, 1: 4, 2: 5}
+
+
+def test_two_equal_nodes_have_one_state_each() -> None:
+    nodes: list[Node] = [Source((), TEXTS, "in"), Distinct((0,), TEXTS), Distinct((0,), TEXTS)]
+    nodes += [View((at,), TEXTS, f"v{at}", ("n",), kept=True) for at in (1, 2)]
+    twice = Named(Circuit(tuple(nodes)), {"in": LEAF}, {}, {})
+    was = identify(twice)
+    assert was.nodes[1] == was.nodes[2]
+    assert pair_nodes(was, identify(twice, was)) == {index: index for index in range(5)}
+
+
+ONE, OTHER = SourceIdentity("topic a", ("n INT",), "skip"), SourceIdentity("topic a", ("n STRING",), "skip")
+WIDER, OF_B = replace(OTHER, columns=("n STRING", "m STRING")), replace(ONE, text="topic b")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "known"),
+    [
+        ({"x": ONE, "y": OTHER}, {"x": ONE, "y": OTHER}, {"x": "x", "y": "y"}),
+        ({"x": ONE, "y": OTHER}, {"x": OTHER, "y": ONE}, {"x": "x", "y": "y"}),  # both have other columns now
+        ({"x": ONE}, {"x": OF_B}, {}),
+        ({"x": ONE}, {"z": WIDER}, {"z": "x"}),
+        ({"x": ONE, "y": OTHER}, {"z": ONE, "a": OTHER}, {"z": "x", "a": "y"}),
+        ({"x": ONE, "y": OTHER}, {"z": WIDER, "a": ONE}, {"z": "y", "a": "x"}),
+        ({"x": ONE, "y": OTHER}, {"z": WIDER}, {}),  # it may be each of the two
+        ({"x": ONE, "y": replace(ONE, policies="fail")}, {"a": replace(ONE, policies="fail")}, {"a": "y"}),
+        ({"x": ONE, "y": ONE}, {"a": ONE, "b": ONE}, {}),
+        ({"x": ONE}, {"x": ONE, "a": ONE}, {"x": "x"}),
+    ],
+)
+def test_a_renamed_source_is_known_if_there_is_no_doubt(
+    before: dict[str, SourceIdentity], after: dict[str, SourceIdentity], known: dict[str, str]
+) -> None:
+    assert known_sources(after, before) == known

@@ -199,8 +199,8 @@ CHOICES = (
         (
             Edit(
                 "coordinator/revisions/carrying.py",
-                "(handle in chosen or not new_columns(source, before))",
-                "handle in chosen",
+                "(source.table.handle in chosen or not new_columns(source, was))",
+                "source.table.handle in chosen",
             ),
         ),
         (f"{TEST_PLANS}::test_a_table_gets_columns_without_its_messages",),

@@ -6,6 +6,7 @@ from tests.sabotage.breakage import Breakage, Edit
 
 IDENTITY, PROJECT_MATCH = "engine/analysis/identity.py", "engine/analysis/project_match.py"
 TEST_IDENTITY = "tests/engine/test_identity.py"
+TEST_CHANGED_TABLES = "tests/stepwell/test_tables_that_change.py::test_after_an_edit_of_a_source_its_views_have_the_answer_of_the_new_project"
 DOCUMENT, TEST_DOCUMENT = "engine/run/plan_document.py", "tests/engine/test_plan_document.py"
 CONTINUING = "coordinator/revisions/continuing.py"
 REVISION_RULES, REVISION_STATE = "io_kafka/step_log/revision_rules.py", "io_kafka/step_log/revision_state.py"
@@ -83,8 +84,8 @@ EVOLUTION = (
         (
             Edit(
                 IDENTITY,
-                "return _Rows(_hash([node.kind, leaf.text]), (*leaf.columns, *more))",
-                'return _Rows(_hash([node.kind, leaf.text]), tuple(f"c{place}" for place, _ in enumerate((*leaf.columns, *more))))',
+                "self._sources[node.handle], leaf.text]), (*leaf.columns, *more))",
+                'self._sources[node.handle], leaf.text]), tuple(f"c{place}" for place, _ in enumerate((*leaf.columns, *more))))',
             ),
         ),
         (edit("a column at the front of a source"),),
@@ -144,7 +145,61 @@ EVOLUTION = (
         "Two equal nodes are both paired with the first one.",
         KEPT_STATE,
         (Edit(IDENTITY, "waiting[identity].pop(0)", "waiting[identity][0]"),),
-        (f"{TEST_IDENTITY}::test_two_sources_of_one_topic_have_one_state_each",),
+        (f"{TEST_IDENTITY}::test_two_equal_nodes_have_one_state_each",),
+    ),
+    Breakage(
+        "sources-of-one-topic-are-one",
+        "Readers know a source by its topic alone, so a view of a second table over the topic gets the state of one over the first table.",
+        KEPT_STATE,
+        (
+            Edit(
+                IDENTITY, "_hash([node.kind, self._sources[node.handle], leaf.text])", "_hash([node.kind, leaf.text])"
+            ),
+            Edit(
+                IDENTITY,
+                "return [self._sources[node.handle], leaf.text, leaf.columns]",
+                "return [leaf.text, leaf.columns]",
+            ),
+        ),
+        (
+            f"{TEST_CHANGED_TABLES}[one of two views of two sources goes]",
+            f"{TEST_CHANGED_TABLES}[a view that reads the other source]",
+            f"{TEST_IDENTITY}::test_two_sources_of_one_topic_have_one_state_each",
+        ),
+    ),
+    Breakage(
+        "a-renamed-source-is-any-of-its-topic",
+        "Where two sources of one topic were renamed, columns and policies do not tell which is which.",
+        KEPT_STATE,
+        (Edit(IDENTITY, "if len(were) == len(rivals) == 1:", "if were:"),),
+        (f"{TEST_IDENTITY}::test_a_renamed_source_is_known_if_there_is_no_doubt",),
+    ),
+    Breakage(
+        "another-key-is-the-same-source",
+        "The type of a key is not in what readers know of a source, so they keep the rows of keys that have become one.",
+        KEPT_STATE,
+        (Edit("coordinator/revisions/leaves.py", "or NOT_NULL in text or name in leaf.key}", "or NOT_NULL in text}"),),
+        (f"{TEST_CHANGED_TABLES}[keys of another type]",),
+    ),
+    Breakage(
+        "readers-of-a-table-that-is-read-otherwise-stay",
+        "A keyed source that leaves out malformed messages is read again with other columns, and its readers keep rows that its table lacks.",
+        KEPT_STATE,
+        (Edit(PROJECT_MATCH, "young = _readers_of_tables(now.circuit, read_otherwise)", "young = frozenset[int]()"),),
+        (f"{TEST_CHANGED_TABLES}[a column of another type]", f"{TEST_CHANGED_TABLES}[a new column]"),
+    ),
+    Breakage(
+        "columns-of-one-form-are-alike",
+        "A table is made of the former one if the values of its columns have the same form, whatever is declared of them.",
+        KEPT_STATE,
+        (
+            Edit(
+                "coordinator/revisions/carrying.py",
+                "if had.get(name, text) != text]",
+                "if had.get(name, text).split()[0].split('(')[0] != text.split()[0].split('(')[0]]",
+            ),
+        ),
+        (f"{TEST_CHANGED_TABLES}[a longer CHAR]", f"{TEST_CHANGED_TABLES}[a column of the record]"),
     ),
     Breakage(
         "unknown-members-are-passed-over",

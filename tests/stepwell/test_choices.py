@@ -247,7 +247,7 @@ REFUSED: dict[str, tuple[Project, Chosen, str]] = {
     "nothing changed": (BEFORE, FROM_NOW, "--from-now flights: no view that is new or rebuilt would read flights again"),
     "from state": (BEFORE.having(seats=SEATS.replace("> 100", "> 200")), FROM_NOW, "has no effect"),
     "a table": (BEFORE.having(makers=MAKERS.replace("count(*)", "max(seats)")), Chosen(from_now=("planes",)), "--from-now planes: planes has a key"),
-    "a table with a column of another type": (replace(BEFORE, planes=PLANES.replace("seats int", "seats bigint, colour string")), Chosen(from_now=("planes",)), "column seats has another type now"),
+    "a table with a column of another type": (replace(BEFORE, planes=PLANES.replace("seats int", "seats bigint, colour string")), Chosen(from_now=("planes",)), "column seats was INT, and is BIGINT now"),
     "unknown output": (BEFORE, Chosen(append_from_now=("nope",)), "--append nope: the project has no output of this name"),
     "another mode": (BEFORE, Chosen(append_from_now=("late",)), "the output has the mode changelog"),
     "nothing dropped": (BEFORE, Chosen(retract=("nope",)), "--retract nope: the project has no output that is dropped of this name. Those that it can name are: none."),
