@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copyreg
 import dis
+import enum
 import functools
 import hashlib
 import sys
@@ -25,6 +26,9 @@ from typing import Any
 from stepwell.planning.project_modules import files_imported, imports_in, is_installed
 
 _BYTES = 16
+
+_PLAIN = (bool, int, float, complex, str, bytes)
+"""The types of which a value's text is all there is to tell."""
 
 _NO_CONTENT = frozenset(
     {
@@ -66,7 +70,7 @@ class _Digests:
         self._known: dict[int, tuple[object, bytes]] = {}
 
     def of(self, value: Any) -> bytes:
-        if value is None or isinstance(value, bool | int | float | complex | str | bytes | type(...)):
+        if value is None or value is ... or (isinstance(value, _PLAIN) and self._is_told_by_its_text(value)):
             return _hash(type(value).__name__, repr(value).encode())
         if (known := self._known.get(id(value))) is not None:
             return known[1]
@@ -83,6 +87,16 @@ class _Digests:
             self._open.pop()
         self._known[id(value)] = value, made  # the value is kept, so that no other object gets its id
         return made
+
+    def _is_told_by_its_text(self, value: Any) -> bool:
+        """Whether a plain value's class adds nothing to its text. A class of the project does, with its methods, and so do attributes. Members
+        of an enumeration are told by their text where their class is told, which has them all."""
+        kind = type(value)
+        if kind in _PLAIN:
+            return True
+        if isinstance(value, enum.Enum):
+            return id(kind) in self._open or _is_of_library(kind)
+        return _is_of_library(kind) and not getattr(value, "__dict__", None)
 
     def _digest(self, value: Any) -> bytes:
         match value:
@@ -102,7 +116,7 @@ class _Digests:
                 return self._parts(type(value).__name__, (value.__func__,))
             case property():
                 return self._parts("property", (value.fget, value.fset, value.fdel))
-            case functools.partial():
+            case functools.partial() if _is_of_library(type(value)):
                 return self._parts("partial", (value.func, value.args, value.keywords))
             case types.ModuleType():
                 return self._module(value)
@@ -161,7 +175,9 @@ class _Digests:
         """Returns the digest of a module that is a value. Nobody can tell what is read of such a module."""
         if is_installed(module.__name__):
             return _hash("module", module.__name__.encode())
-        content = [each for each in sorted(vars(module).items()) if not each[0].startswith("__")]
+        content = [
+            each for each in sorted(vars(module).items()) if each[0] == "__getattr__" or not each[0].startswith("__")
+        ]
         return self._parts("module", (module.__name__, content))
 
     def _of_module(self, module: types.ModuleType, wanted: frozenset[str], seen: set[str]) -> list[Any]:
@@ -169,7 +185,10 @@ class _Digests:
         if is_installed(module.__name__) or module.__name__ in seen:
             return found
         seen.add(module.__name__)
-        for name in sorted(wanted & vars(module).keys()):
+        names = wanted & vars(module).keys()
+        if wanted - names:
+            names |= vars(module).keys() & {"__getattr__"}  # it may make what the module does not have
+        for name in sorted(names):
             value = getattr(module, name)
             inner = self._of_module(value, wanted, seen) if isinstance(value, types.ModuleType) else value
             found.append((name, inner))
@@ -195,9 +214,11 @@ class _Digests:
         return self._parts("class", (type(kind), kind.__bases__, content))
 
     def _object(self, value: Any) -> bytes:
-        """Returns the digest of an object, by what a pickle would have of it."""
-        if (wrapped := getattr(value, "__wrapped__", None)) is not None and callable(value):
-            return self._parts("wrapper", (type(value), wrapped))  # such as functools.lru_cache
+        """Returns the digest of an object, by what a pickle would have of it. A library's wrapper, such as functools.lru_cache, is told by what
+        it wraps, because its pickle has its name, or what the process has made."""
+        wrapped = getattr(value, "__dict__", {}).get("__wrapped__") if _is_of_library(type(value)) else None
+        if wrapped is not None and callable(value):
+            return self._parts("wrapper", (type(value), wrapped))
         try:
             reduce = copyreg.dispatch_table.get(type(value))
             reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
