@@ -16,6 +16,7 @@ from stepwell.errors import UnsupportedError
 from stepwell.spark.fixed import FIXED_SQL, TIME_ZONE_KEY
 
 _ANSI = "spark.sql.ansi.enabled"
+_CORRUPT_RECORD = "spark.sql.columnNameOfCorruptRecord"
 
 _DEFAULTS = {
     **FIXED_SQL,
@@ -28,8 +29,17 @@ _DEFAULTS = {
     "spark.sql.charAsVarchar": "false",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
+    "spark.sql.json.enablePartialResults": "true",
+    "spark.sql.icu.caseMappings.enabled": "true",
+    _CORRUPT_RECORD: "_corrupt_record",
 }
 """Settings that change answers or plans, and the value with which circuits are made. Another value is refused."""
+
+_IN_THE_QUERY = {
+    _ANSI: "try_cast, try_divide and their like give NULL in place of an error",
+    _CORRUPT_RECORD: "from_json has the option columnNameOfCorruptRecord",
+}
+"""What has the effect of a setting within a query."""
 
 _OF_ANSWERS = ("spark.sql.ansi.", "spark.sql.legacy.")
 """Settings of these groups change what expressions give."""
@@ -53,7 +63,7 @@ def check_conf(conf: Mapping[str, str], **place: Any) -> None:
     where a flow is analysed, because its setting in the project's file is checked too."""
     for key, value in conf.items():
         default = _DEFAULTS.get(key)
-        if key == TIME_ZONE_KEY or (default is not None and str(value).lower() == default.lower()):
+        if key == TIME_ZONE_KEY or (default is not None and _is_same(key, str(value), default)):
             continue
         if default is not None or key.startswith(_OF_ANSWERS):
             raise UnsupportedError(
@@ -63,13 +73,14 @@ def check_conf(conf: Mapping[str, str], **place: Any) -> None:
             )
 
 
+def _is_same(key: str, value: str, default: str) -> bool:
+    """Whether both values mean the same. Only the name of a column depends on case."""
+    return value == default if key == _CORRUPT_RECORD else value.lower() == default.lower()
+
+
 def _remedy(key: str) -> str:
     instead = "Leave the setting out, and write what it changes into the query"
-    return (
-        f"{instead}: try_cast, try_divide and their like give NULL in place of an error."
-        if key == _ANSI
-        else f"{instead}."
-    )
+    return f"{instead}: {_IN_THE_QUERY[key]}." if key in _IN_THE_QUERY else f"{instead}."
 
 
 def conf_notes(conf: Mapping[str, str]) -> tuple[str, ...]:

@@ -74,6 +74,13 @@ DEFINED = (
         (f"{TEST_API}::test_refused_in_python",),
     ),
     Breakage(
+        "settings-of-json-are-taken",
+        "A setting that changes what from_json keeps is accepted, and the circuit keeps what it keeps without it.",
+        "the batch answer",
+        (Edit("stepwell/project/flow_conf.py", '    "spark.sql.json.enablePartialResults": "true",\n', ""),),
+        (f"{TEST_API}::test_a_setting_that_changes_an_answer_of_spark_is_refused",),
+    ),
+    Breakage(
         "columns-of-files-need-not-exist",
         "A misspelled column by which files are to be arranged goes unnoticed.",
         "no silence",

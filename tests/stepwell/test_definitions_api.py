@@ -21,7 +21,7 @@ from stepwell.project.definitions import Definitions, load_definitions, quiet_sp
 from stepwell.project.elements import FlowDefinition
 from stepwell.project.flow_conf import conf_in_force
 from stepwell.project.tables import output_notes
-from tests.stepwell.folder import project
+from tests.stepwell.folder import SPEC, project
 
 DOCS = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
 ANSWERS = ("supported", "no effect", "refused")
@@ -206,6 +206,37 @@ REFUSED = [
 def test_refused_in_python(tmp_path: Path, spark: SparkSession, text: str, says: str) -> None:
     with pytest.raises(ProjectError, match=says):
         load(tmp_path, spark, {"a.py": HEAD + text})
+
+
+OF_ANSWERS = [
+    ("spark.sql.columnNameOfCorruptRecord", "bad", "from_json('{', 'a INT, bad STRING')"),
+    ("spark.sql.columnNameOfCorruptRecord", "_Corrupt_Record", "from_json('{', '_corrupt_record STRING')"),
+    (
+        "spark.sql.json.enablePartialResults",
+        "false",
+        """from_json('{"a": {"b": "x", "c": 1}}', 'a STRUCT<b: INT, c: INT>')""",
+    ),
+    ("spark.sql.jsonGenerator.ignoreNullFields", "false", "to_json(named_struct('a', NULL))"),
+    ("spark.sql.icu.caseMappings.enabled", "false", "initcap('\u00df')"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "expression"), OF_ANSWERS)
+def test_a_setting_that_changes_an_answer_of_spark_is_refused(
+    tmp_path: Path, spark: SparkSession, key: str, value: str, expression: str
+) -> None:
+    answers = []
+    for setting in ({}, {key: value}):
+        session = spark.newSession()
+        for each in setting.items():
+            session.conf.set(*each)
+        answers.append(str(session.sql(f"SELECT {expression} AS x").collect()))
+    assert answers[0] != answers[1]
+    view = "CREATE MATERIALIZED VIEW v AS SELECT 1 AS k;"
+    wholly = f"{SPEC}configuration:\n  {key}: '{value}'\n"
+    for name, text, spec in (("flow", f"SET {key} = {value}; {view}", SPEC), ("project", view, wholly)):
+        with pytest.raises(ProjectError, match=f"{key} = {value} would change answers"), quiet_spark():
+            load_definitions(project(tmp_path / name, {"a.sql": text}, spec), spark)
 
 
 CDC = "AUTO CDC INTO t FROM STREAM s KEYS (k) SEQUENCE BY n"
