@@ -10,6 +10,7 @@ import functools
 import inspect
 import io
 import sys
+import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,9 +110,13 @@ def _reason(value: object) -> str | None:
 
 
 class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
-    """Also sends a function of the project's behind `functools.lru_cache`, whose pickle would be the name of the file's module."""
+    """Also sends a function of the project's behind `functools.lru_cache`, whose pickle would be the name of the file's module, and modules that
+    have each other, as a package and its module with `import package.other` do. Such a module is made before what it has."""
 
     def reducer_override(self, value: Any) -> Any:
+        if type(value) is types.ModuleType and not cloudpickle._should_pickle_by_reference(value):
+            make, (name, content) = cloudpickle._module_reduce(value)
+            return make, (name, {}), content
         if isinstance(value, functools._lru_cache_wrapper) and not is_installed(str(value.__module__)):
             parameters = value.cache_parameters()
             return rebuilt.cached, (value.__wrapped__, parameters["maxsize"], parameters["typed"])

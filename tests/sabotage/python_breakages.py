@@ -90,6 +90,14 @@ PYTHON = (
         ("tests/stepwell/test_function_digest.py::test_a_release_changes_no_digest[np.float64(2.5)]",),
     ),
     Breakage(
+        "a-module-is-made-with-what-it-has",
+        "Modules of the project that have each other cannot be sent to workers.",
+        "a worker needs no file of the project",
+        (Edit("stepwell/planning/python_functions.py", "return make, (name, {}), content", "return make, (name, content)"),),
+        (f"{TEST_FUNCTIONS}::test_modules_that_have_each_other_are_sent",),
+        tells="deep recursion",
+    ),
+    Breakage(
         "modules-stay-at-home",
         "A function is sent to workers with the names of the project's modules, and not with what it needs of them.",
         "a worker needs no file of the project",

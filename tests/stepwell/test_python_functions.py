@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pickle
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -146,6 +147,32 @@ def a(): return spark.table('t').select(f('v').alias('x'))
         pytest.fail(f"a worker without the project's files: {missing}")
     assert call(1) == "2"
     assert b"JSONEncoder" not in function.pickled
+
+
+def test_modules_that_have_each_other_are_sent(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "mutual"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "other.py").write_text("import mutual.user\nBY = 3\ndef more(v):\n    return mutual.user.LEAST + v\n")
+    (package / "user.py").write_text(
+        "import mutual.other\nLEAST = 4\ndef inner(v):\n    return mutual.other.BY * mutual.other.more(v)\n"
+    )
+    text = f"""{HEAD}
+import mutual.user
+f = F.udf(lambda v: mutual.user.inner(v), 'bigint')
+
+@dp.materialized_view
+def a(): return spark.table('t').select(f('v').alias('x'))
+"""
+    (function,) = functions_of(resolved(tmp_path, spark, text, SOURCE))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mutual"]:
+        del sys.modules[name]
+    shutil.rmtree(package)
+    call, _ = pickle.loads(function.pickled)
+    assert call(1) == 15
 
 
 def test_a_pickle_names_no_module_of_stepwell(monkeypatch: pytest.MonkeyPatch) -> None:
