@@ -20,12 +20,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from base.slots import why_no_partition
 from base.version import VersionId
@@ -163,7 +161,7 @@ def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadVie
         for key in OF_FEW_BYTES.keys() - resolved.project.settings.spark.keys():
             session.conf.set(key, OF_FEW_BYTES[key])
     for name, table in zip(named, tables, strict=True):
-        frame = frame_of(session, table, _nullable(views[name].schema))
+        frame = frame_of(session, table, views[name].schema.toNullable())
         frame.createOrReplaceTempView(views[name].name)
     return Answer(version, _analyse(session, sql))
 
@@ -252,7 +250,7 @@ def _views_named(
             raise _not_kept(name, resolved, views)
         known.append(name.lower())
         view = views[name.lower()]
-        session.createDataFrame([], _nullable(view.schema)).createOrReplaceTempView(view.name)
+        session.createDataFrame([], view.schema.toNullable()).createOrReplaceTempView(view.name)
 
 
 def _check_is_query(session: SparkSession, sql: str) -> None:
@@ -295,14 +293,3 @@ def _columns_of(names: Collection[str], views: Mapping[str, ResolvedView]) -> st
 def _first_line(error: PySparkException) -> str:
     """Spark's message without the plan, which does not help the user who wrote the query."""
     return str(error).split("\nJVM stacktrace")[0].split(";\n")[0].strip()
-
-
-def _nullable(schema: StructType) -> StructType:
-    """The schema with every column and every nested part nullable, as in a circuit."""
-
-    def loosen(plain: Any) -> Any:
-        if isinstance(plain, dict):
-            return {k: True if k in ("nullable", "containsNull") else loosen(v) for k, v in plain.items()}
-        return [loosen(item) for item in plain] if isinstance(plain, list) else plain
-
-    return StructType.fromJson(loosen(schema.jsonValue()))

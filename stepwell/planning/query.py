@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from base.text.type_names import quote_for_spark
 from stepwell.errors import (
@@ -18,6 +19,7 @@ from stepwell.errors import (
 )
 from stepwell.planning.spark_errors import STREAMING_SUBQUERY
 from stepwell.project.elements import FlowDefinition, OutputDefinition, SqlQuery
+from stepwell.project.nullability import nullable_in_either
 from stepwell.project.tables import (
     check_names,
 )
@@ -120,7 +122,8 @@ def _past_check(flow: FlowDefinition, query: SqlQuery, spark: SparkSession) -> Q
 
 
 def common_schema(output: OutputDefinition, queries: list[Query]) -> StructType:
-    """The view's columns: the declared ones, otherwise those of the first flow. All flows must have them, by name."""
+    """The view's columns: the declared ones, otherwise those of the first flow. All flows must have them, by name. What is below a column is
+    nullable if it is so in any flow: nobody checks what a view declares there."""
     place: dict[str, Any] = {"view": output.name, "location": output.location}
     declared = None if output.schema is None else as_strings(output.schema)
     base = declared or queries[0].schema
@@ -153,8 +156,9 @@ def common_schema(output: OutputDefinition, queries: list[Query]) -> StructType:
     merged = StructType()
     for column in base.fields:
         null = column.nullable if declared else column.name.lower() in nullable
+        kind = reduce(nullable_in_either, _types_of(column.name, queries), column.dataType)
         type_ = declared_type(column)
-        merged = merged.add(column.name, column.dataType, null, {DECLARED_KEY: type_} if type_ else None)
+        merged = merged.add(column.name, kind, null, {DECLARED_KEY: type_} if type_ else None)
     return merged
 
 
@@ -165,6 +169,12 @@ def columns_to_fit(output: OutputDefinition, schema: StructType) -> dict[str, st
         return {}  # a sink is no table
     found = ((field.name, declared_type(field)) for field in schema.fields)
     return {name: type_ for name, type_ in found if type_ is not None}
+
+
+def _types_of(name: str, queries: list[Query]) -> Iterator[DataType]:
+    """The types of a column in all flows."""
+    for query in queries:
+        yield from (column.dataType for column in query.schema.fields if column.name.lower() == name.lower())
 
 
 def _nullable_names(schema: StructType) -> set[str]:

@@ -40,6 +40,7 @@ from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_me
 from stepwell.project import debezium_properties, message_formats, stored
 from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
 from stepwell.project.format_properties import TableOfSource
+from stepwell.project.nullability import nullable_within
 from stepwell.project.output_formats import FormatOfOutput, output_format
 from stepwell.project.refusals import COLLATE_TODAY
 from stepwell.project.settings import Settings
@@ -71,7 +72,7 @@ class SourceSpec:
     key: tuple[str, ...]
     """Empty for `append`, and for a changelog without a key."""
     schema: StructType
-    """The table's columns with their nullability, because a message with a null in a NOT NULL column is malformed."""
+    """The columns with their nullability, because a message with a null in a NOT NULL column is malformed. What is below them is nullable."""
     starting_offsets: str
     """earliest, latest, or Spark's JSON {"topic": {"0": 12}}, in which -2 means earliest and -1 latest."""
     on_error: OnError
@@ -176,7 +177,7 @@ def _columns_of_source(properties: TableProperties, output: OutputDefinition) ->
             "a source needs its columns",
             "Write CREATE STREAMING TABLE name (column TYPE, ...), or schema=... in Python.",
         )
-    schema = as_strings(output.schema)
+    schema = nullable_within(as_strings(output.schema))
     check_columns(schema, output.name, output.location)
     for column in output.schema.fields:
         if has_limited_key(column.dataType):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 TEST_LIMITS = "tests/io_kafka/formats/test_text_limits.py"
+TEST_NULLS = "tests/end_to_end/test_inner_nulls.py"
 TEST_TEXTS = "tests/stepwell/test_text_types.py"
 
 TYPES = (
@@ -79,5 +80,31 @@ TYPES = (
             ),
         ),
         (f"{TEST_TEXTS}::test_the_state_belongs_to_the_lengths_of_char_and_not_of_varchar",),
+    ),
+    Breakage(
+        "not-null-within-a-source-is-believed",
+        "Spark plans as if no field, element or value were null that is declared NOT NULL, and no message is checked for that.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/project/tables.py",
+                "    schema = nullable_within(as_strings(output.schema))\n",
+                "    schema = as_strings(output.schema)\n",
+            ),
+        ),
+        (f"{TEST_NULLS}::test_a_null_below_a_column_that_says_not_null_is_seen",),
+    ),
+    Breakage(
+        "not-null-within-a-view-is-that-of-its-first-query",
+        "What is below a view's column is NOT NULL if the declaration or the first query says so, whatever the other queries give.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/planning/query.py",
+                "reduce(nullable_in_either, _types_of(column.name, queries), column.dataType)",
+                "column.dataType",
+            ),
+        ),
+        (f"{TEST_NULLS}::test_a_null_below_a_column_that_says_not_null_is_seen",),
     ),
 )
