@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from base.arrays import Bools, fill
 from base.text.pattern_columns import kind_of, pattern_of, pattern_texts
 from base.text.patterns import BadPattern, Patterns, writer
+from io_kafka.formats.render import fragment
 
 MILLISECOND_US = 1000
 
@@ -53,3 +54,11 @@ def are_different(one: pa.Array, other: pa.Array) -> Bools:
     if pa.types.is_floating(one.type):
         differ = pc.and_(differ, pc.invert(pc.and_(pc.is_nan(one), pc.is_nan(other))))
     return np.array(fill(differ, False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def shown_cell(column: pa.Array, row: int) -> str:
+    """A value as a reason shows it. Python has no dates and moments outside of the years 1 to 9999: those are shown as JSON has them."""
+    try:
+        return str(column[row])
+    except (ValueError, OverflowError):
+        return str(fragment(column.slice(row, 1), micros=True)[0]).strip('"')

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from base.arrays import Bools, Int64s
 from base.options import Truncate
 from base.text.columns import nulls_of
-from io_kafka.formats.agreement import are_different, same_as_written
+from io_kafka.formats.agreement import are_different, same_as_written, shown_cell
 from io_kafka.formats.connect.read import tombstones_as_null
 from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import nullable
@@ -265,7 +265,7 @@ def _complete_by_keys(
         if differ.any() and format_of(source.encoding).moments_are_texts:
             differ &= ~same_as_written(of_key, own, source.patterns)
         for position in np.flatnonzero(differ):
-            shown = f"{of_key[int(position)]} in the message's key, {own[int(position)]} in its value"
+            shown = f"{shown_cell(of_key, int(position))} in the message's key, {shown_cell(own, int(position))} in its value"
             faults.setdefault(int(position), f"column {name}: {shown}")
         made[index] = pc.if_else(pa.array(keys.present), pc.coalesce(of_key, own), own)
         named |= ~nulls_of(made[index])

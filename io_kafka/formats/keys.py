@@ -19,7 +19,7 @@ from base.arrays import Bools, fill
 from base.text.columns import nulls_of
 from base.text.pattern_columns import pattern_of
 from base.text.patterns import NO_PATTERNS, Patterns
-from io_kafka.formats.agreement import written_texts
+from io_kafka.formats.agreement import shown_cell, written_texts
 from io_kafka.formats.connect.read import Wanted, parse_wrapped
 from io_kafka.formats.debezium import column_reader
 from io_kafka.formats.encodings import Part
@@ -77,7 +77,8 @@ def _either(schema: pa.Schema, usual: Keys, other: Keys, patterns: Patterns) -> 
         if pattern is not None:
             differ = pc.not_equal(written_texts(one, pattern), written_texts(two, pattern))
             for row in np.flatnonzero(fill(differ, False).to_numpy(zero_copy_only=False)).tolist():
-                faults[row] = f"key: column {field.name}: it is {one[row]}, and {two[row]} in the form {pattern}"
+                shown = f"it is {shown_cell(one, row)}, and {shown_cell(two, row)} in the form {pattern}"
+                faults[row] = f"key: column {field.name}: {shown}"
         columns.append(pc.if_else(pa.array(usual.present), one, two))
     present = (usual.present | other.present) & ~np.isin(np.arange(len(usual.present)), list(faults))
     return Keys(columns, present, faults)

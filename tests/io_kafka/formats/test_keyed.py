@@ -110,6 +110,21 @@ def test_the_key_completes_the_value_and_may_not_contradict_it() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "shown"),
+    [
+        (pa.date32(), "10000-01-01", "2024-01-02", "+10000-01-01 in the message's key, 2024-01-02"),
+        (pa.date32(), "2024-01-02", "-0001-01-02", "2024-01-02 in the message's key, -0001-01-02"),
+        (pa.timestamp("us", "UTC"), "10000-01-01T00:00:00.000001Z", "2024-01-02T00:00:00Z", "+10000-01-01T00:00:00.000001Z in the message's key, 2024-01-02 00:00:00+00:00"),
+        (pa.timestamp("us"), "2024-01-02T00:00:00", "0000-01-01T00:00:00", "2024-01-02 00:00:00 in the message's key, 0000-01-01T00:00:00.000"),
+    ],
+)  # fmt: skip
+def test_key_and_value_may_differ_outside_of_pythons_years(kind: pa.DataType, key: str, value: str, shown: str) -> None:
+    source = SourceFormat("h", pa.schema([("id", kind), ("v", pa.string())]), "upsert", ("id",))
+    got = decoded(source, [(f'"{key}"'.encode(), b'{"id":"%s"}' % value.encode())])
+    assert reasons(got) == {10: f"column id: {shown} in its value"}
+
+
 def test_not_null_columns_bind_rows_but_not_deletions() -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string(), nullable=False)])
     source = SourceFormat("h", schema, "upsert", ("id",))

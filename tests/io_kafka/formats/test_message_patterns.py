@@ -319,9 +319,11 @@ def test_keys_of_a_pattern_that_leaves_something_out_are_read_in_both_forms() ->
         ('{"k":"2024-01-02 03:04"}', '{"k":"2024-01-02 03:04","v":1}'),  # of January or of February
         ('{"k":"2024-02-02 03:04"}', '{"k":"2024-02-02 03:04","v":1}'),
         ('{"k":"x"}', '{"k":"2024-02-02 03:04","v":1}'),
+        ('{"k":"+10000-01-02 03:04"}', '{"k":"+10000-01-02 03:04","v":1}'),  # Python has no such year
     )
     assert found == ["2024-01-02 03:04:05.000006+00:00", "2024-02-13 03:04:00+00:00", "2024-02-02 03:04:00+00:00"]
-    assert [reason[:18] for reason in wrong] == ["2: key: column k: ", "4: key: column k: "]
+    assert [reason[:18] for reason in wrong] == ["2: key: column k: ", "4: key: column k: ", "5: key: column k: "]
+    assert "it is +10000-01-02T03:04:00.000Z, and +10000-02-01T03:04:00.000Z in the form" in wrong[2]
 
 
 def test_an_output_has_a_pattern_in_its_keys_only_if_it_tells_all_apart() -> None:
