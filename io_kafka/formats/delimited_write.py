@@ -1,7 +1,8 @@
 """Rows of an output -> records of CSV as Spark's `to_csv` writes them, or plain texts.
 
-A NULL is `null_value`, and an empty text is `""`. A text is in quotes if it has the separator, a quote or a line break in it, or is the first
-field and begins with #; within quotes, a quote and a backslash stand behind a backslash. Moments have milliseconds, as in JSON.
+A NULL is `null_value`, and an empty text is `""`. A field of any type is in quotes if it has the separator, a quote or a line break in it, or is
+the first one and begins with #; within quotes, a quote and a backslash stand behind a backslash. Moments have milliseconds, as in JSON. Unlike
+by `to_csv`, a field is in quotes too whose end makes a separator with the beginning of the one behind it, as `a|` before `||`.
 By default `to_csv` leaves out the blanks around a text. Here they stay, as with its options `ignoreLeadingWhiteSpace` = `false` and
 `ignoreTrailingWhiteSpace` = `false`, because a reader must find what the view has.
 
@@ -25,6 +26,9 @@ _BREAKS = ("\n", "\r")
 _COMMENT = "#"
 """Spark's writer has a text in quotes that a reader with its own default could take for a comment."""
 
+_OF_PLAIN = frozenset("0123456789+-.:ETZ" + "NaN" + "Infinity" + "true" + "false")
+"""The characters of numbers, dates, moments and booleans. With another one before all in the separator, these need no look at each field."""
+
 
 def is_written_as_csv(kind: pa.DataType) -> bool:
     """Whether a column of this type is a field."""
@@ -43,7 +47,10 @@ def csv_values(
     """One record for each row. `deleted`: the rows that are not written."""
     if len(columns) == 1 and not encoding.null_value:
         _check_no_null(columns[0], deleted, f"column {names[0]} is NULL in a row, of which CSV has no field then")
-    fields = [_field(column, encoding, patterns, first=number == 0) for number, column in enumerate(columns)]
+    fields = []
+    for number, column in enumerate(columns, 1):
+        behind = encoding.sep if number < len(columns) else ""
+        fields.append(_field(column, behind, encoding, patterns, first=number == 1))
     return pc.binary_join_element_wise(*fields, encoding.sep) if len(fields) > 1 else fields[0]
 
 
@@ -66,18 +73,23 @@ def _check_no_null(column: pa.Array, deleted: pa.Array | None, what: str) -> Non
         raise Unwritable(what, "Leave such rows out of the view, or write a text for NULL (coalesce).")
 
 
-def _field(column: pa.Array, encoding: Csv, patterns: Patterns, first: bool) -> pa.Array:
+def _field(column: pa.Array, behind: str, encoding: Csv, patterns: Patterns, first: bool) -> pa.Array:
+    """`behind`: what stands behind the field, a separator or nothing."""
     pattern = pattern_of(column.type, patterns)
     if pattern is not None:
         column = pattern_texts(column, pattern)
-    if pa.types.is_string(column.type):
-        return fill(_quote(column, encoding, first), encoding.null_value)
-    return fill(pc.replace_substring(texts(column), QUOTE, ""), encoding.null_value)
+    if not pa.types.is_string(column.type):
+        column = pc.replace_substring(texts(column), QUOTE, "")
+        if encoding.sep[0] not in _OF_PLAIN:
+            return fill(column, encoding.null_value)
+    return fill(_quote(column, behind, encoding.sep, first), encoding.null_value)
 
 
-def _quote(column: pa.Array, encoding: Csv, first: bool) -> pa.Array:
-    odd = pc.equal(column, "")
-    for part in (encoding.sep, QUOTE, *_BREAKS):
+def _quote(column: pa.Array, behind: str, sep: str, first: bool) -> pa.Array:
+    to_first = behind[:-1]  # a separator that ends within it began in the field
+    odd = pc.match_substring(pc.binary_join_element_wise(column, to_first, "") if to_first else column, sep)
+    odd = pc.or_(odd, pc.equal(column, ""))
+    for part in (QUOTE, *_BREAKS):
         odd = pc.or_(odd, pc.match_substring(column, part))
     if first:
         odd = pc.or_(odd, pc.starts_with(column, _COMMENT))

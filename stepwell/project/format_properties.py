@@ -256,7 +256,14 @@ def _check_schema(
 
 
 def _check_csv(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> Mapping[str, str]:
-    options = csv_identity(csv_options(of))
+    encoding = csv_options(of)
+    null, sep = encoding.null_value, encoding.sep
+    if null.startswith(QUOTE) or sep in null + sep[:-1]:  # it may also be the beginning of the separator behind it
+        raise of.error(
+            f"csv.nullValue = {null!r} would not be read as one field, between fields that {sep!r} separates",
+            "Write a text without the separator that does not begin with a quote.",
+        )
+    options = csv_identity(encoding)
     try:
         columns = arrow_schema(schema)
     except UnsupportedType:

@@ -383,6 +383,26 @@ FORMATS = (
         (f"{TEST_PATTERNS}::test_keys_of_a_pattern_that_leaves_something_out_are_read_in_both_forms",),
     ),
     Breakage(
+        "csv-quotes-texts-alone",
+        "A number or a moment with the separator of CSV in it is written without quotes, so that the record has more fields.",
+        "the batch answer",
+        (
+            Edit(
+                "io_kafka/formats/delimited_write.py",
+                "        if encoding.sep[0] not in _OF_PLAIN:\n",
+                "        if encoding:\n",
+            ),
+        ),
+        (f"{TEST_DELIMITED}::test_every_type_is_written_as_by_spark",),
+    ),
+    Breakage(
+        "a-field-ends-within-itself",
+        "The end of a text and the beginning of the separator behind it are taken for a separator.",
+        "the batch answer",
+        (Edit("io_kafka/formats/delimited_write.py", "    to_first = behind[:-1]", "    to_first = behind[:0]"),),
+        (f"{TEST_DELIMITED}::test_no_field_ends_within_itself",),
+    ),
+    Breakage(
         "keys-that-are-two-moments",
         "A key that is one moment by the pattern and another without it is read without it.",
         "no silence",

@@ -219,6 +219,13 @@ def test_what_is_wrong_with_an_output() -> None:
         ({"format": "csv"}, "a BINARY", "column a has the type binary, which CSV does not have"),
         ({"format": "csv", "mode": "changelog"}, "a INT", "format csv has no changelog"),
         ({"format": "csv", "csv.sep": '"'}, "a INT", "separates no fields"),
+        ({"format": "csv", "csv.nullValue": "a,b"}, "a INT", "csv.nullValue = 'a,b' would not be read as one field"),
+        ({"format": "csv", "csv.nullValue": '"'}, "a INT", "csv.nullValue = '\"' would not be read as one field"),
+        (
+            {"format": "csv", "csv.sep": "||", "csv.nullValue": "|"},
+            "a INT",
+            "csv.nullValue = '|' would not be read as one field",
+        ),
         ({"format": "csv", "schema.registry.url": URL}, "a INT", "schema.registry.url means nothing for format csv"),
         ({"format": "text"}, "a INT", "format text is for one STRING or BINARY column"),
         (

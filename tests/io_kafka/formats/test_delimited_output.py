@@ -52,14 +52,34 @@ VALUES = """SELECT * FROM VALUES
   (0, 1e-5D, null, null, null, null, null, true) AS t(i, d, f, m, day, at, local, b)"""
 
 
-def test_every_type_is_written_as_by_spark(spark: SparkSession) -> None:
+@pytest.mark.parametrize("sep", [",", "-", ":", ".", "1", "E", "T", "a"])
+def test_every_type_is_written_as_by_spark(spark: SparkSession, sep: str) -> None:
     frame = spark.sql(VALUES)
-    expected = [row.c.encode() for row in frame.selectExpr("to_csv(struct(*)) AS c").collect()]
+    expected = [row.c.encode() for row in frame.selectExpr(f"to_csv(struct(*), map('sep', '{sep}')) AS c").collect()]
     table = frame.toArrow()
     fields = {"at": pa.timestamp("us", "UTC"), "local": pa.timestamp("us")}
     schema = pa.schema([pa.field(f.name, fields.get(f.name, f.type)) for f in table.schema])
-    found = encode(OutputFormat("v", schema, encoding=Csv()), table.cast(schema)).column("value").to_pylist()
+    found = encode(OutputFormat("v", schema, encoding=Csv(sep)), table.cast(schema)).column("value").to_pylist()
     assert found == expected
+
+
+@pytest.mark.parametrize("sep", ["||", "::", "aba", "-N", ";;;"])
+def test_no_field_ends_within_itself(spark: SparkSession, sep: str) -> None:
+    ends = sorted({"x" * n + sep[:m] + end for n in (0, 1) for m in range(len(sep)) for end in ("", sep[0], sep[-1])})
+    rows = [(one, other, one) for one in ends for other in ends]
+    schema = pa.schema([(name, pa.string()) for name in "abc"])
+    written = spark.createDataFrame(rows, "a string, b string, c string").selectExpr(
+        f"to_csv(struct(*), map('sep', '{sep}')) AS v"
+    )
+    ours, sparks = csv(rows, schema, Csv(sep)), [row.v.encode() for row in written.collect()]
+    texts = [(i, (text or b"").decode()) for i, text in enumerate(ours + sparks)]
+    read = f"from_csv(v, 'a string, b string, c string', map('sep', '{sep}')) AS r"
+    found = spark.createDataFrame(texts, "i int, v string").selectExpr("i", read).selectExpr("i", "r.*").sort("i")
+    back = [tuple(row)[1:] for row in found.collect()]
+    said = [tuple(text or None for text in row) for row in rows]
+    assert back[: len(rows)] == said
+    right = [i for i, row in enumerate(said) if back[len(rows) + i] == row]
+    assert right and [ours[i] for i in right] == [sparks[i] for i in right]
 
 
 def upsert(encoding: OutputEncoding, key_format: Any, keys: pa.Array, texts: list[Any], deleted: list[bool]) -> Any:
