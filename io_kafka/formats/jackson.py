@@ -239,6 +239,15 @@ def without_lone_surrogates(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace_surrogate")
 
 
+_ESCAPED = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+"""A pair of surrogates, a surrogate without its other half (the group), or any other escape."""
+
+
+def has_lone_surrogates(text: str) -> bool:
+    """Whether a lone surrogate is escaped in a text of JSON."""
+    return any(escape[1] for escape in _ESCAPED.finditer(text))
+
+
 def _question_mark(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
     return "?", error.start + 2

@@ -21,10 +21,11 @@ from base.text.pattern_columns import pattern_of
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.agreement import shown_cell, written_texts
 from io_kafka.formats.connect.read import Wanted, parse_wrapped
+from io_kafka.formats.connect.registered import HEADER_BYTES
 from io_kafka.formats.debezium import column_reader
 from io_kafka.formats.encodings import Part
 from io_kafka.formats.exact import RowReader, read_members
-from io_kafka.formats.jackson import Malformed, Members, Node, parse, render_node, text_of
+from io_kafka.formats.jackson import Malformed, Members, Node, has_lone_surrogates, parse, render_node, text_of
 from io_kafka.formats.parse import Parsed
 from io_kafka.formats.parse import parse as parse_all
 
@@ -32,6 +33,8 @@ from io_kafka.formats.parse import parse as parse_all
 _BARE_INTEGER = r"^-?(?:0|[1-9][0-9]*)$"
 _BARE_QUOTED = r'^"[^"\\\x00-\x1f]*"$'
 _BARE_TEXT = r"""^[^\s"'\[{\\\x00-\x1f][^"\\\x00-\x1f]*$"""
+_PERHAPS_LONE = r"\\u[dD][89a-fA-F]"
+A_LONE_SURROGATE = "it has the escape of half a character (a lone surrogate), which no text can hold"
 
 
 KEY_CHARS_SHOWN = 60
@@ -57,6 +60,32 @@ def json_keys(keys: pa.Array, schema: pa.Schema, patterns: Patterns = NO_PATTERN
         return parse_all(_as_objects(schema, given), schema, KeyReader(schema, patterns), patterns)
 
     return parse_wrapped(keys, Wanted(schema, Part.KEY, patterns), plain)
+
+
+def refuse_lone_surrogates(parsed: Parsed, keys: pa.Array) -> Parsed:
+    """`parsed`: of these keys in JSON. Keys are compared, and a lone surrogate becomes a question mark: different keys would be one."""
+    perhaps = fill(pc.match_substring_regex(keys, _PERHAPS_LONE), False).to_numpy(zero_copy_only=False)
+    bad = [
+        place
+        for place in np.flatnonzero(perhaps[parsed.at]).tolist()
+        if any("?" in shown_cell(column, place) for column in parsed.rows.columns)
+        and _is_json_with_lone_surrogates(keys[int(parsed.at[place])].as_py())
+    ]
+    if not bad:
+        return parsed
+    faults = [*parsed.faults, *((int(row), A_LONE_SURROGATE) for row in parsed.at[bad])]
+    good = np.delete(np.arange(len(parsed.at)), bad)
+    return Parsed(parsed.rows.take(pa.array(good)), parsed.at[good], sorted(faults))
+
+
+def _is_json_with_lone_surrogates(key: bytes) -> bool:
+    """Bare text that is no JSON has no escapes."""
+    text = key[HEADER_BYTES:] if key[:1] == b"\0" else key
+    try:
+        parse(text)
+    except Malformed:
+        return False
+    return has_lone_surrogates(text_of(text))
 
 
 def in_either_form(schema: pa.Schema, patterns: Patterns, read: Callable[[Patterns], Keys]) -> Keys:

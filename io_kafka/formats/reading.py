@@ -16,7 +16,7 @@ from io_kafka.formats.connect.read import tombstones_as_null
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.encodings import KeyFormat, Part
 from io_kafka.formats.json_format import keys_beside
-from io_kafka.formats.keys import Keys, in_either_form, keys_of
+from io_kafka.formats.keys import Keys, in_either_form, keys_of, refuse_lone_surrogates
 from io_kafka.formats.parse import Parsed
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.table import reading_of
@@ -55,7 +55,7 @@ def _json_keys(source: SourceFormat, schema: pa.Schema, keys: pa.Array, patterns
     read = way.keys if way.keys_as == "json" else keys_beside
 
     def parse_given(given: pa.Array, required: pa.Schema) -> Parsed:
-        return read(source.encoding, given, required, patterns)
+        return refuse_lone_surrogates(read(source.encoding, given, required, patterns), given)
 
     return keys_of(schema, tombstones_as_null(keys, schema), parse_given)
 

@@ -9,6 +9,7 @@ PROTOBUF = "io_kafka/formats/protobuf/resolve.py"
 PROTOBUF_WRITE = "io_kafka/formats/protobuf/write.py"
 TEST_AVRO = "tests/io_kafka/formats/test_avro.py"
 TEST_PROTOBUF = "tests/io_kafka/formats/test_protobuf_output.py"
+TEST_KEYED = "tests/io_kafka/formats/test_keyed.py"
 TEST_PATTERNS = "tests/io_kafka/formats/test_message_patterns.py"
 TEST_DELIMITED = "tests/io_kafka/formats/test_delimited_output.py"
 
@@ -401,6 +402,13 @@ FORMATS = (
         "the batch answer",
         (Edit("io_kafka/formats/delimited_write.py", "    to_first = behind[:-1]", "    to_first = behind[:0]"),),
         (f"{TEST_DELIMITED}::test_no_field_ends_within_itself",),
+    ),
+    Breakage(
+        "halves-of-characters-in-keys",
+        "A lone surrogate in a key is a question mark, so that different keys are one row.",
+        "no silence",
+        (Edit("io_kafka/formats/keys.py", "    if not bad:\n", "    if bad:\n"),),
+        (f"{TEST_KEYED}::test_keys_do_not_become_one_by_halves_of_characters",),
     ),
     Breakage(
         "keys-that-are-two-moments",

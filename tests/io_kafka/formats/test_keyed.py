@@ -92,11 +92,33 @@ def test_malformed_keys(key: bytes) -> None:
         (b"true", "true"),
         (b"\xc3\xa9", "é"),
         (b'a"b', 'a"b'),
+        (rb'"\ud83d\ude00"', "😀"),
+        (rb'"\\ud800"', r"\ud800"),
+        (rb"\ud800", r"\ud800"),  # no JSON, so it has no escapes
+        (rb'x"\ud800"', r'x"\ud800"'),
+        (rb'{"name":"a","no column":"\ud800"}', "a"),
     ],
 )
 def test_bare_text_is_a_key_of_a_string_column(key: bytes, text: str) -> None:
     source = SourceFormat("h", ROW, "upsert", ("name",))
     assert rows(decoded(source, [(key, None)])) == [(None, text, None, True, 7, 10)]
+
+
+@pytest.mark.parametrize("text", [r"\ud800", r"\udbff", r"a\uDE00\ud83d", r"\ud83d\\ude00", r"\ud83d\ud83d\ude00"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        '"%s"', "'%s'", '{"name":"%s"}', '{"schema":null,"payload":{"name":"%s"}}',
+        '{"schema":{"type":"string","optional":false},"payload":"%s"}',
+    ],
+)  # fmt: skip
+def test_keys_do_not_become_one_by_halves_of_characters(key: str, text: str) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        json.loads(f'"{text}"').encode()
+    source = SourceFormat("h", ROW, "upsert", ("name",))
+    got = decoded(source, [((key % text).encode(), None), (b'"?"', None)])
+    assert [row[1] for row in rows(got)] == ["?"]
+    assert reasons(got)[10].startswith("key: it has the escape of half a character")
 
 
 def test_the_key_completes_the_value_and_may_not_contradict_it() -> None:
