@@ -57,7 +57,7 @@ def big_endian(column: pa.Array) -> pa.Array:
 
 def _in_order(column: pa.Array, order: Literal["<", ">"]) -> pa.Array:
     numbers = column.to_numpy(zero_copy_only=False)
-    return matrix(numbers.astype(numbers.dtype.newbyteorder(order)).view(np.uint8).reshape(len(column), -1))
+    return matrix(numbers.astype(numbers.dtype.newbyteorder(order)).view(np.uint8).reshape(-1, numbers.dtype.itemsize))
 
 
 def decimals(column: pa.Array) -> pa.Array:

@@ -91,6 +91,18 @@ def test_every_type_of_column_is_written() -> None:
         assert fastavro.schemaless_reader(rest, schema, None) == row and not rest.read()
 
 
+@pytest.mark.parametrize("field", list(a.EVERY_TYPE), ids=lambda field: field.name)
+def test_lists_and_maps_without_any_element_are_written(field: pa.Field) -> None:
+    """A batch may have nothing but empty ones, and so may one without rows."""
+    inner = pa.struct([("of", field.type)])
+    columns = pa.schema([("l", pa.list_(inner)), ("m", pa.map_(pa.string(), inner)), ("n", pa.list_(field.type))])
+    schema = fastavro.parse_schema(json.loads(value_schema(output("append", columns))))
+    given = [{"l": [], "m": {}, "n": None}, {"l": None, "m": None, "n": []}]
+    for rows in ([], given):
+        messages = encode(output("append", columns), pa.Table.from_pylist(rows, columns)).column("value").to_pylist()
+        assert [fastavro.schemaless_reader(io.BytesIO(message[5:]), schema, None) for message in messages] == rows
+
+
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}
 WIDE_MONEY = {"type": "fixed", "name": "F", "size": 20, "logicalType": "decimal", "precision": 9, "scale": 2}
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}

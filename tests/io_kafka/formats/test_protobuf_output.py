@@ -102,6 +102,16 @@ def test_every_type_is_read_by_google_and_by_our_own_source(registry: SchemaRegi
     )
 
 
+@pytest.mark.parametrize(
+    "field", [field for field in a.EVERY_TYPE if field.name not in ("list", "map")], ids=lambda field: field.name
+)
+def test_lists_and_maps_without_any_element_are_written(field: pa.Field) -> None:
+    """A batch may have nothing but empty ones, and so may one without rows."""
+    for kind in (pa.list_(field.type), pa.list_(pa.struct([("of", field.type)])), pa.map_(pa.string(), field.type)):
+        assert written([[], None], kind) == [b"", b""] and written([], kind) == []
+        assert p.message_class(value_schema(form(pa.schema([("c", kind)]))))().SerializeToString() == b""
+
+
 def test_null_is_told_from_zero_and_empty() -> None:
     assert written([0, None, -1], pa.int32()) == [b"\x08\x00", b"", b"\x08" + b"\xff" * 9 + b"\x01"]
     assert written(["", None], pa.string()) == [b"\x0a\x00", b""]
