@@ -39,6 +39,7 @@ from tests.sabotage.query_breakages import QUERIES
 from tests.sabotage.random_breakages import COMBINATIONS
 from tests.sabotage.reader_breakages import READERS
 from tests.sabotage.recursion_breakages import RECURSIONS
+from tests.sabotage.registry_breakages import REGISTRIES
 from tests.sabotage.release_breakages import RELEASES
 from tests.sabotage.secret_breakages import SECRETS_AND_LOGS
 from tests.sabotage.storage_breakages import STORAGE
@@ -65,6 +66,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TABLE_BREAKAGES,
     *PROJECT_BREAKAGES,
     *FORMATS,
+    *REGISTRIES,
     *DEBEZIUM,
     *ENGINE,
     *ERRORS,

@@ -26,8 +26,12 @@ from io_kafka.formats.maps import with_repeated_keys
 
 Skip = Callable[[Cursor, Int64s], None]
 
-DEPTH_MAX = 100
-"""How many types may be within each other. A table's columns end sooner, but a type that the table does not have may contain itself."""
+DEPTH_MAX = 200
+"""How many types may be within each other in a value: half as many records, if each is in a union with null or in an array. A table's columns
+end sooner, but a type that the table does not have may contain itself. Each is up to three calls, and Python has 1000."""
+
+_Known = dict[tuple[avro.Record, int], Skip]
+"""How records are passed over at each depth."""
 
 
 def resolve(writer: Type, kind: pa.DataType, reader: Type | None, column: str) -> Read:
@@ -254,10 +258,14 @@ def _block_sizes(cursor: Cursor, rows: Int64s) -> Int64s:
     return counts
 
 
-def skip(writer: Type, depth: int = 0) -> Skip:
+def skip(writer: Type) -> Skip:
     """Passes over values that the table has no column for."""
+    return _skip(writer, 0, {})
+
+
+def _skip(writer: Type, depth: int, known: _Known) -> Skip:
     if depth > DEPTH_MAX:
-        raise BadSchema(f"types within each other, more than {DEPTH_MAX} deep")
+        return lambda cursor, rows: cursor.fault(rows, f"values within each other, more than {DEPTH_MAX} deep")
     match writer:
         case avro.Primitive(kind="null"):
             return lambda cursor, rows: None
@@ -271,11 +279,11 @@ def skip(writer: Type, depth: int = 0) -> Skip:
             )
             return lambda cursor, rows: _drop(cursor.advance(rows, np.full(len(rows), width, np.int64)))
         case avro.Array() | avro.Map():
-            return _skip_blocks(writer, depth)
+            return _skip_blocks(writer, depth, known)
         case avro.Union():
-            return _skip_union([_later(branch, depth) for branch in writer.branches])
+            return _skip_union([_later(branch, depth, known) for branch in writer.branches])
         case avro.Record():
-            fields = [_later(field.type, depth) for field in writer.fields]
+            fields = [_later(field.type, depth, known) for field in writer.fields]
 
             def record(cursor: Cursor, rows: Int64s) -> None:
                 for each in fields:
@@ -286,15 +294,23 @@ def skip(writer: Type, depth: int = 0) -> Skip:
             assert_never(writer)
 
 
-def _later(writer: Type, depth: int) -> Skip:
+def _later(writer: Type, depth: int, known: _Known) -> Skip:
     """A record may contain itself, so what is behind one is made when it is needed."""
     if not isinstance(writer, avro.Record):
-        return skip(writer, depth + 1)
-    return lambda cursor, rows: skip(writer, depth + 1)(cursor, rows) if len(rows) else None
+        return _skip(writer, depth + 1, known)
+
+    def later(cursor: Cursor, rows: Int64s) -> None:
+        if not len(rows):
+            return
+        if (writer, depth) not in known:
+            known[writer, depth] = _skip(writer, depth + 1, known)
+        known[writer, depth](cursor, rows)
+
+    return later
 
 
-def _skip_blocks(writer: avro.Array | avro.Map, depth: int) -> Skip:
-    item = _later(writer.items if isinstance(writer, avro.Array) else writer.values, depth)
+def _skip_blocks(writer: avro.Array | avro.Map, depth: int, known: _Known) -> Skip:
+    item = _later(writer.items if isinstance(writer, avro.Array) else writer.values, depth, known)
     has_key = isinstance(writer, avro.Map)
 
     def one(cursor: Cursor, rows: Int64s) -> None:

@@ -182,6 +182,35 @@ def test_fields_are_found_by_name_and_others_are_passed_over(registry: SchemaReg
     assert rows(found) == [("end", None, 5, 1)] * 2 and not found.rejected
 
 
+def test_a_value_too_deep_to_be_passed_over_is_malformed_alone(registry: SchemaRegistry) -> None:
+    """A list of that kind, and a tree with arrays. What fastavro has written is read as far as the limit goes, beside what is not."""
+    node = a.record(("v", "int"), ("next", ["null", "Node"]), ("more", {"type": "array", "items": "Node"}), name="Node")
+    writer = a.record(("id", "long"), ("chain", ["null", node]), ("end", "long"))
+
+    def chain(length: int, *, in_arrays: bool) -> Any:
+        found: Any = None
+        for _ in range(length):
+            inside = [] if found is None else [found]
+            found = {"v": 1, "next": None if in_arrays else found, "more": inside if in_arrays else []}
+        return found
+
+    schema = pa.schema([("id", pa.int64()), ("end", pa.int64())])
+    for in_arrays in (False, True):
+        chains = [None, *(chain(length, in_arrays=in_arrays) for length in (3, 90, 150)), None]
+        messages = a.written(registry, writer, [{"id": n, "chain": each, "end": -n} for n, each in enumerate(chains)])
+        plain = SourceFormat("t", schema, encoding=PlainAvro(json.dumps(writer)))
+        every = pa.array(range(100, 105), pa.int64())
+        bare = pa.array([message[5:] for message in messages], pa.binary())
+        for found in (
+            decoded(registry, schema, messages),
+            decode(plain, pa.nulls(5, pa.binary()), bare, every.cast(pa.int32()), every),
+        ):
+            assert rows(found) == [(n, -n, 1) for n in (0, 1, 2, 4)]
+            assert [(each.offset, each.reason) for each in found.rejected] == [
+                (103, "values within each other, more than 200 deep")
+            ]
+
+
 def test_a_readers_schema_has_defaults_and_aliases(registry: SchemaRegistry) -> None:
     reader = a.record(
         ("n", "long"), ("price", MONEY), ("tags", {"type": "array", "items": "string"}), ("in", a.record(("x", "int"), ("y", "int"), name="In")),

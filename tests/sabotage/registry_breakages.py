@@ -1,0 +1,25 @@
+"""Mistakes in the formats whose schemas are in a registry: Avro and Protobuf."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+AVRO, PROTOBUF = "io_kafka/formats/avro", "io_kafka/formats/protobuf"
+TEST_AVRO = "tests/io_kafka/formats/test_avro.py"
+TEST_PROTOBUF = "tests/io_kafka/formats/test_protobuf.py"
+
+REGISTRIES = (
+    Breakage(
+        "a-deep-value-is-everybodys-fault",
+        "A value that is too deep is a fault of the schema, so all messages of the batch are malformed.",
+        "no silence",
+        (
+            Edit(
+                f"{AVRO}/resolve.py",
+                "lambda cursor, rows: cursor.fault(rows, f",
+                "lambda cursor, rows: cursor.fault(np.arange(len(cursor.at)), f",
+            ),
+        ),
+        (f"{TEST_AVRO}::test_a_value_too_deep_to_be_passed_over_is_malformed_alone",),
+    ),
+)
