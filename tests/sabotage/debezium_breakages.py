@@ -107,7 +107,7 @@ DEBEZIUM = (
         "a-default-of-proto2-is-null",
         "A field that is missing is NULL although its schema in proto2 has a default.",
         "the batch answer",
-        (Edit("io_kafka/formats/protobuf/resolve.py", "field.has_default_value or (defaults", "(defaults"),),
+        (Edit("io_kafka/formats/protobuf/resolve.py", "field.has_default_value or (of_entry", "(of_entry"),),
         ("tests/io_kafka/formats/test_protobuf.py::test_a_default_of_proto2_stands_for_a_missing_field",),
     ),
     Breakage(

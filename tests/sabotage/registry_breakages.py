@@ -22,4 +22,17 @@ REGISTRIES = (
         ),
         (f"{TEST_AVRO}::test_a_value_too_deep_to_be_passed_over_is_malformed_alone",),
     ),
+    Breakage(
+        "an-entry-without-its-message",
+        "The value of a map's entry that leaves an empty message out is NULL.",
+        "the batch answer",
+        (
+            Edit(
+                f"{PROTOBUF}/resolve.py",
+                "if of_entry and is_message:",
+                "if of_entry and is_message and count < 0:",
+            ),
+        ),
+        (f"{TEST_PROTOBUF}::test_what_an_entry_of_a_map_leaves_out_is_as_google_has_it[proto3--False]",),
+    ),
 )

@@ -6,7 +6,7 @@ Fields that the table does not have are passed over.
 
 A field that is missing is NULL, as in Spark's `from_protobuf`, or the default that its schema in proto2 names. With `defaults` a field without
 presence (in proto3 a plain scalar) has its type's zero, as in Spark with `emit.default.values`. An array or a map that is missing is empty. A
-map is a MAP, or an array of its entries as they were written; what an entry leaves out is zero.
+map is a MAP, or an array of its entries as they were written; what an entry leaves out is zero, or an empty message.
 """
 
 from __future__ import annotations
@@ -146,13 +146,16 @@ def _put(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: str) 
             raise BadSchema(f"column {place}: the field is repeated {_type_text(field)}, which is read as ARRAY only")
         return _repeated_put(field, kind, _values(field, kind.value_type, defaults, f"{place}[]"), place)
     values = _values(field, kind, defaults, place)
-    has_default = field.has_default_value or (defaults and not field.has_presence)
+    is_message, of_entry = isinstance(field.message_type, Descriptor), field.containing_type.GetOptions().map_entry
+    has_default = field.has_default_value or (of_entry and not is_message) or (defaults and not field.has_presence)
     missing = _default(field, kind, place) if has_default else pa.scalar(None, kind)
 
     def put(cursor: Cursor, spans: Spans, count: int) -> pa.Array:
+        if of_entry and is_message:
+            spans = _with_empty(spans, count)
         last = np.full(count, -1, np.int64)
         last[spans.rows] = np.arange(len(spans.rows))  # the last one of a row counts
-        if isinstance(field.message_type, Descriptor):
+        if is_message:
             twice = np.flatnonzero(np.bincount(spans.rows, minlength=count) > 1)
             if len(twice):
                 cursor.fault(twice, f"column {place}: the message is there twice, in parts")
@@ -167,6 +170,19 @@ def _put(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: str) 
         return pc.if_else(pa.array(absent), missing, spread) if missing.is_valid else spread
 
     return put
+
+
+def _with_empty(spans: Spans, count: int) -> Spans:
+    """With a message of no bytes in each row that has none."""
+    absent = np.setdiff1d(np.arange(count), spans.rows)
+    none = np.zeros(len(absent), np.int64)
+    wires = np.concatenate([spans.wires, none + DELIMITED])
+    return Spans(
+        np.concatenate([spans.rows, absent]),
+        wires,
+        np.concatenate([spans.begins, none]),
+        np.concatenate([spans.ends, none]),
+    )
 
 
 def _default(field: FieldDescriptor, kind: pa.DataType, place: str) -> pa.Scalar:
@@ -199,7 +215,7 @@ def _values(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: st
         return _bytes(field, kind, place)
     if pa.types.is_struct(kind):
         fields = [kind.field(n) for n in range(kind.num_fields)]
-        read = columns_of(message, fields, defaults or message.GetOptions().map_entry, f"{place}.")
+        read = columns_of(message, fields, defaults, f"{place}.")
         return lambda cursor, spans: pa.StructArray.from_arrays(_inside(cursor, spans, read), fields=fields)
     if message.full_name in _WRAPPERS:
         read = columns_of(message, [pa.field("value", kind)], True, f"{place}.")

@@ -357,6 +357,54 @@ def test_a_map_is_read_as_a_map_without_two_entries_of_one_key(registry: SchemaR
     assert "the field is repeated int32, which is read as ARRAY only" in wrong.rejected[0].reason
 
 
+ENTRIES = """
+syntax = "SYNTAX";
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+enum Kind { NONE = 0; BOOK = 1; }
+message Part { optional int32 n = 1; PLAIN int32 m = 2; }
+message Order {
+  map<string, int32> number = 1; map<string, string> text = 2; map<string, Kind> kind = 3; map<string, Part> part = 4;
+  map<string, google.protobuf.Int64Value> wrapped = 5; map<string, google.protobuf.Timestamp> at = 6;
+}
+"""
+PART = pa.struct([("n", pa.int32()), ("m", pa.int32())])
+VALUES = {
+    "number": pa.int32(), "text": pa.string(), "kind": pa.string(), "part": PART, "wrapped": pa.int64(), "at": pa.timestamp("us", "UTC"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("defaults", [False, True])
+@pytest.mark.parametrize(("syntax", "label"), [("proto2", "optional"), ("proto3", "")])
+def test_what_an_entry_of_a_map_leaves_out_is_as_google_has_it(
+    registry: SchemaRegistry, syntax: str, label: str, defaults: bool
+) -> None:
+    """Some writers leave out what is zero, such as prost. Whether a field that is missing in a message is NULL is another question."""
+    text = ENTRIES.replace("SYNTAX", syntax).replace("PLAIN", label)
+    number, made = registry.add("entries", text, "PROTOBUF"), p.classes(text)("Order")
+    for place, (name, kind) in enumerate(VALUES.items(), 1):
+        bodies = [b"", b"\x0a\x01k", b"\x0a\x00" if name in ("number", "kind") else b"\x12\x00"]
+        messages = [bytes([place << 3 | 2, len(body)]) + body for body in bodies]
+        field = made.DESCRIPTOR.fields_by_name[name].message_type.fields_by_name["value"]
+        pairs = [[*getattr(made.FromString(message), name).items()] for message in messages]
+        expected = [[(key, of_value(field, value, kind, defaults)) for key, value in entries] for entries in pairs]
+        framed = [p.framed(number, message, 1) for message in messages]
+        as_map = decoded(registry, pa.schema([(name, pa.map_(pa.string(), kind))]), framed, defaults=defaults)
+        assert rows(as_map) == [(entries, 1) for entries in expected]
+        entry = pa.struct([("key", pa.string()), ("value", kind)])
+        as_list = decoded(registry, pa.schema([(name, pa.list_(entry))]), framed, defaults=defaults)
+        assert rows(as_list) == [([{"key": key, "value": value} for key, value in entries], 1) for entries in expected]
+
+
+def test_an_entry_of_a_map_without_a_whole_date_is_malformed(registry: SchemaRegistry) -> None:
+    text = (
+        'syntax = "proto3"; import "google/type/date.proto"; message Days { map<string, google.type.Date> days = 1; }'
+    )
+    message = p.framed(registry.add("days", text, "PROTOBUF"), b"\x0a\x03\x0a\x01k")
+    (refused,) = decoded(registry, pa.schema([("days", pa.map_(pa.string(), pa.date32()))]), [message]).rejected
+    assert refused.reason == "column days[].value: no whole date of the years 1 to 9999"
+
+
 PROTO2 = """
 syntax = "proto2";
 message Old {
