@@ -188,7 +188,7 @@ def _with_empty(spans: Spans, count: int) -> Spans:
 def _default(field: FieldDescriptor, kind: pa.DataType, place: str) -> pa.Scalar:
     try:
         return pa.scalar(_default_value(field, kind), kind)
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, OverflowError):
         raise BadSchema(
             f"column {place}: the field's default {field.default_value} does not fit {sql_type(kind)}"
         ) from None

@@ -432,6 +432,28 @@ def test_a_default_of_proto2_stands_for_a_missing_field(registry: SchemaRegistry
     assert rows(narrow) == [(None, 42, 1)]
 
 
+@pytest.mark.parametrize(
+    ("field", "kind", "default"),
+    [
+        ("uint64 c = 1 [default = 18446744073709551615]", pa.int64(), "18446744073709551615 does not fit BIGINT"),
+        ("fixed64 c = 1 [default = 9223372036854775808]", pa.int64(), "9223372036854775808 does not fit BIGINT"),
+        ("int32 c = 1 [default = 128]", pa.int8(), "128 does not fit TINYINT"),
+        ('bytes c = 1 [default = "\\377"]', pa.string(), r"b'\xff' does not fit STRING"),
+        ("uint64 c = 1 [default = 9223372036854775807]", pa.int64(), 2**63 - 1),
+        ("int32 c = 1 [default = -128]", pa.int8(), -128),
+    ],
+)
+def test_a_default_that_does_not_fit_its_column(
+    registry: SchemaRegistry, field: str, kind: pa.DataType, default: Any
+) -> None:
+    """It is malformed as the same value in the message is."""
+    number = registry.add("defaults", f'syntax = "proto2"; message A {{ optional {field}; }}', "PROTOBUF")
+    found = decoded(registry, pa.schema([("c", kind)]), [p.framed(number, b"")])
+    reasons = [f"schema id {number}: column c: the field's default {default}"] if isinstance(default, str) else []
+    assert [each.reason for each in found.rejected] == reasons
+    assert rows(found) == ([] if reasons else [(default, 1)])
+
+
 def _of_proto2(message: Any, own: list[tuple[str, pa.DataType]]) -> tuple[Any, ...]:
     """What Google's library says of the fields, as Java's has it: its default if it has one."""
     names = ["id", *(name for name, _ in own)]
