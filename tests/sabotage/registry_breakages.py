@@ -35,4 +35,18 @@ REGISTRIES = (
         ),
         (f"{TEST_PROTOBUF}::test_what_an_entry_of_a_map_leaves_out_is_as_google_has_it[proto3--False]",),
     ),
+    Breakage(
+        "a-message-by-one-count-alone",
+        "Where clients count messages otherwise, Java's count is believed, and others' messages are read as something else.",
+        "no silence",
+        (Edit(f"{PROTOBUF}/read.py", "and described is not declared:", "and not declared.name:"),),
+        (f"{TEST_PROTOBUF}::test_which_message_a_path_means",),
+    ),
+    Breakage(
+        "a-path-without-its-numbers-below-zero",
+        "A number below 0 in the path of a message is left out, so the rest names another message.",
+        "no silence",
+        (Edit(f"{PROTOBUF}/read.py", "cursor.fault(mine[numbers < 0], ", "cursor.fault(mine[:0], "),),
+        (f"{TEST_PROTOBUF}::test_a_path_with_a_negative_number_is_malformed",),
+    ),
 )

@@ -2,10 +2,14 @@
 
 A schema is a file, in which messages have numbers and may have messages within. A path of numbers says which one is meant; the path of the first
 message is written as a single 0. The messages of a batch that have one schema and one path are read together.
+
+Clients do not agree about the numbers of messages within another one. Java's counts those that the text declares there. Those of Go, Python and
+others count as descriptors do, which also have one for each map, for its entries, and one for each group. Nothing in a message says who counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -24,6 +28,8 @@ from io_kafka.formats.parse import Parsed
 from io_kafka.registry.client import UnknownSchema, registry_at
 
 if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
+
     from io_kafka.formats.protobuf.resolve import ReadMessages  # with Protobuf's library, which not every worker needs
 
 PATH_MAX = 16
@@ -69,7 +75,9 @@ def _paths(cursor: Cursor) -> Int64s:
         cursor.fault(every[wrong], "it does not name a message of its schema")
     for place in range(int(np.where(wrong, 0, lengths).max(initial=0))):
         mine = every[(lengths > place) & ~wrong]
-        paths[mine, place] = np.maximum(cursor.longs(mine), -1)
+        numbers = cursor.longs(mine)
+        cursor.fault(mine[numbers < 0], "it does not name a message of its schema")
+        paths[mine, place] = np.maximum(numbers, -1)
     return paths
 
 
@@ -95,16 +103,7 @@ def _reader(encoding: Protobuf, number: int, path: tuple[int, ...], schema: pa.S
     if found.kind != "PROTOBUF":
         raise BadSchema(f"it is a schema of {found.kind}, and the table's format is protobuf")
     pool, name = compile_schema(found.text, found.references)
-    file = pool.FindFileByName(name)
-    messages = list(file.message_types_by_name.values())
-    message = None
-    for place in path:
-        if place >= len(messages):
-            raise BadSchema(f"it has no message {'.'.join(map(str, path))}")
-        message = messages[place]
-        messages = list(message.nested_types)
-    if message is None:
-        raise BadSchema("it has no message")
+    message = _message(list(pool.FindFileByName(name).message_types_by_name.values()), path)
     if part is Part.KEY:
         check_key({field.name for field in message.fields}, schema)
     else:
@@ -113,3 +112,39 @@ def _reader(encoding: Protobuf, number: int, path: tuple[int, ...], schema: pa.S
         if row is not None:
             check_row([field.name for field in row.fields], row_columns(schema, part))
     return columns_of(message, list(schema), encoding.defaults)
+
+
+def _message(messages: Sequence[Descriptor], path: tuple[int, ...]) -> Descriptor:
+    """The message that the path means. `messages`: those of the file. Raises BadSchema, also if it depends on who counted."""
+    described = _walk(messages, path, lambda message: message.nested_types)
+    if described is not None and described.GetOptions().map_entry:
+        described = None  # it is never sent by itself
+    declared = _walk(messages, path, _declared_within)
+    if described is not None and declared is not None and described is not declared:
+        raise BadSchema(
+            f"its message {'.'.join(map(str, path))} is {declared.full_name} for clients in Java, and {described.full_name} for those that "
+            "also count maps and groups; declare messages at the top level, or before the first map or group"
+        )
+    message = described if declared is None else declared
+    if message is None:
+        raise BadSchema(f"it has no message {'.'.join(map(str, path))}")
+    return message
+
+
+def _walk(
+    messages: Sequence[Descriptor], path: tuple[int, ...], within: Callable[[Descriptor], Sequence[Descriptor]]
+) -> Descriptor | None:
+    message = None
+    for place in path:
+        if place >= len(messages):
+            return None
+        message = messages[place]
+        messages = within(message)
+    return message
+
+
+def _declared_within(message: Descriptor) -> list[Descriptor]:
+    """The messages that the text declares as such: no entries of maps, and no groups, whose fields have their names in small letters."""
+    groups = {field.message_type.name for field in message.fields if field.type == field.TYPE_GROUP}
+    groups = {name for name in groups if name.lower() in message.fields_by_name}
+    return [each for each in message.nested_types if each.name not in groups and not each.GetOptions().map_entry]

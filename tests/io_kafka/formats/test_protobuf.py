@@ -357,6 +357,58 @@ def test_a_map_is_read_as_a_map_without_two_entries_of_one_key(registry: SchemaR
     assert "the field is repeated int32, which is read as ARRAY only" in wrong.rejected[0].reason
 
 
+WITHIN = """
+syntax = "proto2";
+message Outer {
+  message First { optional int64 first = 1; }
+  map<string, string> labels = 1;
+  message Created { optional int64 created = 1; }
+  message Deleted { optional int64 deleted = 1; map<string, string> tags = 2; message Deep { optional int64 deep = 1; } }
+  optional group Part = 2 { optional int64 part = 1; }
+  message Last { optional int64 last = 1; }
+}
+message Other { message Within { optional int64 within = 1; } }
+"""
+
+
+def test_which_message_a_path_means(registry: SchemaRegistry) -> None:
+    """The paths of both kinds of clients: numbers among the descriptors that the compiler gives, and among the messages that the text declares.
+    Each message has one field, which has its name. A path that means two messages is read as neither."""
+    number, made = registry.add("within", WITHIN, "PROTOBUF"), p.classes(WITHIN)
+    outer, deleted = made("Outer").DESCRIPTOR, made("Outer.Deleted").DESCRIPTOR
+    assert [each.name for each in outer.nested_types] == ["First", "LabelsEntry", "Created", "Deleted", "Part", "Last"]
+    described = {(0, place): each.name for place, each in enumerate(outer.nested_types) if each.name != "LabelsEntry"}
+    described |= {(1, 0): "Within", (0, 3, 1): deleted.nested_types[1].name}
+    declared = {(0, place): name for place, name in enumerate(("First", "Created", "Deleted", "Last"))}
+    declared |= {(1, 0): "Within", (0, 2, 0): "Deep"}
+    schema = pa.schema([(name.lower(), pa.int64()) for name in {*described.values(), *declared.values()}])
+    seen = set()
+    for path in sorted({*described, *declared, (0, 6), (0, 3, 0), (2,)}):
+        found = decoded(registry, schema, [p.framed(number, b"\x08\x05", *path)])
+        names = {of[path] for of in (described, declared) if path in of}
+        seen.add(len(names))
+        if len(names) == 1:
+            (row,) = found.rows.drop_columns("weight").rename_columns(schema.names).to_pylist()
+            assert {name for name, value in row.items() if value == 5} == {names.pop().lower()}, path
+        else:
+            expected = (
+                f"{declared[path]} for clients in Java, and Outer.{described[path]} for"
+                if names
+                else "it has no message"
+            )
+            assert [expected in each.reason for each in found.rejected] == [True], path
+    assert seen == {0, 1, 2}
+
+
+def test_a_path_with_a_negative_number_is_malformed(registry: SchemaRegistry) -> None:
+    number = registry.add("within", WITHIN, "PROTOBUF")
+    paths = [b"\x04\x01\x00", b"\x04\x00\x01", b"\x02\x01", b"\x04\x02\x00"]  # [-1, 0], [0, -1], [-1], [1, 0]
+    messages = [b"\x00" + number.to_bytes(4, "big") + path + b"\x08\x05" for path in paths]
+    found = decoded(registry, pa.schema([("within", pa.int64())]), messages)
+    assert rows(found) == [(5, 1)]
+    assert [each.reason for each in found.rejected] == ["it does not name a message of its schema"] * 3
+
+
 ENTRIES = """
 syntax = "SYNTAX";
 import "google/protobuf/timestamp.proto";
