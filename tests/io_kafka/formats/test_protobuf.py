@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import re
 from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 
 from base.options import Mode
 from io_kafka.formats import Decoded, SourceFormat
+from io_kafka.formats.protobuf.compile import compile_schema
+from io_kafka.formats.protobuf.known import TEXTS
 from tests.io_kafka.formats import protobuf_messages as p
 from tests.io_kafka.formats.decoding import decode
 from tests.schema_registry import SchemaRegistry, schema_registry
@@ -219,6 +229,52 @@ def test_schemas_that_import_others(registry: SchemaRegistry) -> None:
     message = p.framed(registry.add("t-value", text, "PROTOBUF", place), b"\x0a\x02\x08\x07")
     kind = pa.struct([("cents", pa.int64())])
     assert rows(decoded(registry, pa.schema([("total", kind)]), [message])) == [({"cents": 7}, 1)]
+
+
+@pytest.mark.parametrize("file", TEXTS)
+def test_a_file_that_every_registry_knows_is_as_its_owner_has_it(file: str) -> None:
+    """The owners' packages in Python: Google's, and Confluent's client, of whose packages this file alone can be loaded without more."""
+    module = file.replace("/", ".").removesuffix(".proto") + "_pb2"
+    if file.startswith("confluent"):
+        parent = importlib.util.find_spec("confluent_kafka")
+        assert parent is not None and parent.origin is not None
+        path = Path(parent.origin).parent / "schema_registry" / (file.removesuffix(".proto") + "_pb2.py")
+        spec = importlib.util.spec_from_file_location(module, path)
+        assert spec is not None and spec.loader is not None
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+    else:
+        loaded = importlib.import_module(module)
+    assert _declared(_with_every_file().FindFileByName(file)) == _declared(loaded.DESCRIPTOR)
+
+
+@cache
+def _with_every_file() -> DescriptorPool:
+    imports = "".join(f'import "{file}";' for file in TEXTS)
+    return compile_schema(f'syntax = "proto3"; {imports}', ())[0]
+
+
+def _declared(file: FileDescriptor) -> str:
+    """What a file declares, without options, which say how code is made, and without the names in JSON, which follow from the others."""
+    found = FileDescriptorProto()
+    file.CopyToProto(found)
+    found.ClearField("options")
+    return re.sub(r' *json_name: ".*"\n', "", str(found))
+
+
+def test_what_connects_converter_registers(registry: SchemaRegistry) -> None:
+    """Its types that Protobuf does not have are options of fields. The file of the options is not among the references."""
+    text = """
+    syntax = "proto3"; import "confluent/meta.proto"; import "google/type/timeofday.proto";
+    message Row {
+      int32 n = 1 [(confluent.field_meta) = { params: [ { key: "connect.type", value: "int16" } ] }];
+      google.type.TimeOfDay at = 2 [(confluent.field_meta).tags = "PII"];
+    }
+    """
+    number, made = registry.add("connect", text, "PROTOBUF"), p.message_class(text)
+    message = made(n=5, at={"hours": 3, "nanos": 7}).SerializeToString()
+    columns = pa.schema([("n", pa.int16()), ("at", pa.struct([("hours", pa.int32()), ("nanos", pa.int32())]))])
+    assert rows(decoded(registry, columns, [p.framed(number, message)])) == [(5, {"hours": 3, "nanos": 7}, 1)]
 
 
 @pytest.mark.parametrize(
