@@ -23,6 +23,40 @@ REGISTRIES = (
         (f"{TEST_AVRO}::test_a_value_too_deep_to_be_passed_over_is_malformed_alone",),
     ),
     Breakage(
+        "a-default-of-the-first-branch-alone",
+        "The default of a union is one of its first branch, as before Avro 1.12, so messages without the field are malformed.",
+        "the batch answer",
+        (Edit(f"{AVRO}/defaults.py", "type_.branches[_branch(type_, value)[0]]", "type_.branches[0]"),),
+        (f"{TEST_AVRO}::test_a_default_may_be_of_any_branch_of_a_union",),
+    ),
+    Breakage(
+        "a-logical-type-on-any-type",
+        "A long with the logical type date is no number.",
+        "the batch answer",
+        (Edit(f"{AVRO}/schema.py", 'plain["type"] not in _BASES.get(name, (plain["type"],))', "not name"),),
+        (f"{TEST_AVRO}::test_a_logical_type_that_its_type_cannot_have_is_ignored",),
+    ),
+    Breakage(
+        "any-number-of-items-without-bytes",
+        "An array of nulls is a column of as many items as the message says, in whatever memory there is.",
+        "bounded memory",
+        (Edit(f"{AVRO}/resolve.py", "wrong = counts > EMPTY_ITEMS_MAX\n", "wrong = counts > 2 * EMPTY_ITEMS_MAX\n"),),
+        (f"{TEST_AVRO}::test_items_that_have_no_bytes",),
+    ),
+    Breakage(
+        "a-key-without-its-aliases",
+        "The aliases of the reader's schema are names of a row's fields, and not of its key's.",
+        "the batch answer",
+        (
+            Edit(
+                f"{AVRO}/read.py",
+                "_with_columns(writer, schema, _reader(encoding, Part.ROW))",
+                "_with_columns(writer, schema, None)",
+            ),
+        ),
+        (f"{TEST_AVRO}::test_aliases_of_the_readers_schema_are_names_in_keys_too",),
+    ),
+    Breakage(
         "an-entry-without-its-message",
         "The value of a map's entry that leaves an empty message out is NULL.",
         "the batch answer",

@@ -1,6 +1,7 @@
 """The default of a field, which a schema has as JSON -> the datum in Avro's binary form.
 
-So a default goes the way of a value that was sent, and has the same meaning by construction.
+So a default goes the way of a value that was sent, and has the same meaning by construction. The default of a union is one of its first branch
+that has such a value, as Avro has it since 1.12.
 """
 
 from __future__ import annotations
@@ -27,8 +28,25 @@ def as_datum(type_: Type, value: Any) -> bytes:
     """Raises BadSchema if the value is none of the type."""
     try:
         return _datum(type_, value)
-    except (AttributeError, KeyError, TypeError, ValueError, UnicodeError, struct.error) as fault:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, struct.error) as fault:
         raise BadSchema(f"{value!r} is no default of the type {type_text(type_)}: {fault}") from None
+
+
+def branch_of(type_: Type, value: Any) -> Type:
+    """The type itself, or the branch of a union whose value this is. Raises BadSchema."""
+    if not isinstance(type_, avro.Union):
+        return type_
+    return type_.branches[_branch(type_, value)[0]]
+
+
+def _branch(union: avro.Union, value: Any) -> tuple[int, bytes]:
+    """(the number of the first branch that has such a value, its datum there)."""
+    for number, branch in enumerate(union.branches):
+        try:
+            return number, as_datum(branch, value)
+        except BadSchema:
+            continue
+    raise BadSchema(f"{value!r} is no default of the type {type_text(union)}: no branch has such a value")
 
 
 def _datum(type_: Type, value: Any) -> bytes:
@@ -43,15 +61,23 @@ def _datum(type_: Type, value: Any) -> bytes:
         case avro.Enum():
             return long_bytes(type_.symbols.index(value))
         case avro.Array():
+            _check(value, list)
             return _blocks([_datum(type_.items, each) for each in value])
         case avro.Map():
             return _blocks([_primitive("string", key) + _datum(type_.values, each) for key, each in value.items()])
         case avro.Union():
-            return long_bytes(0) + _datum(type_.branches[0], value)
+            number, datum = _branch(type_, value)
+            return long_bytes(number) + datum
         case avro.Record():
+            _check(value, dict)
             return b"".join(_datum(each.type, _member(each, value)) for each in type_.fields)
         case _:
             assert_never(type_)
+
+
+def _check(value: Any, *kinds: type) -> None:
+    if type(value) not in kinds:
+        raise TypeError(f"it is no {kinds[0].__name__}")
 
 
 def _member(field: avro.Field, value: dict[str, Any]) -> Any:
@@ -69,15 +95,18 @@ def _primitive(kind: str, value: Any) -> bytes:
                 raise ValueError("it is not null")
             return b""
         case "boolean":
-            return bytes([{False: 0, True: 1}[value]])
+            _check(value, bool)
+            return bytes([value])
         case "int" | "long":
-            if not isinstance(value, int) or isinstance(value, bool):
+            if type(value) is not int:
                 raise ValueError("it is no whole number")
+            bits = 32 if kind == "int" else 64
+            if not -(1 << bits - 1) <= value < 1 << bits - 1:
+                raise ValueError(f"it does not fit {bits} bits")
             return long_bytes(value)
-        case "float":
-            return struct.pack("<f", value)
-        case "double":
-            return struct.pack("<d", value)
+        case "float" | "double":
+            _check(value, float, int)
+            return struct.pack("<f" if kind == "float" else "<d", value)
         case "bytes":
             raw: bytes = value.encode("latin-1")
             return long_bytes(len(raw)) + raw

@@ -7,6 +7,7 @@ reason names the column. Equal bytes give equal rows, because a schema does not 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 from base.arrays import Int64s
 from base.text.columns import bytes_of, nulls_of
 from io_kafka.formats.avro import schema as avro
-from io_kafka.formats.avro.resolve import columns_of
+from io_kafka.formats.avro.resolve import column_numbers, columns_of
 from io_kafka.formats.avro.schema import BadSchema, parse_schema, schema_fields_of, type_text
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import row_columns
@@ -146,6 +147,7 @@ def _columns(encoding: Avro, number: int, schema: pa.Schema, part: Part) -> Colu
     if not isinstance(writer, avro.Record):
         raise BadSchema(f"the writer's type is {type_text(writer)}, and rows need a record")
     if part is Part.KEY:
+        writer = _with_columns(writer, schema, _reader(encoding, Part.ROW))
         check_key({field.name for field in writer.fields}, schema)
     else:
         _check_row(_row_of(writer, part), row_columns(schema, part), _reader(encoding, Part.ROW))
@@ -158,6 +160,15 @@ def check_key(names: set[str], schema: pa.Schema) -> None:
     missing = [name for name in schema.names if name not in found]
     if missing:
         raise BadSchema(f"column {missing[0]} is missing")
+
+
+def _with_columns(writer: avro.Record, schema: pa.Schema, reader: avro.Record | None) -> avro.Record:
+    """A key's record with the names of the columns where it has others, such as aliases. Nothing else of the reader's schema counts for a key:
+    by the default of an enum, several keys would be one."""
+    of_reader = {field.name: field for field in reader.fields} if reader is not None else {}
+    numbers = column_numbers(writer, {name: number for number, name in enumerate(schema.names)}, of_reader)
+    names = {field: schema.names[number] for field, number in numbers.items()}
+    return avro.Record(writer.name, [replace(field, name=names.get(field.name, field.name)) for field in writer.fields])
 
 
 def _row_of(writer: avro.Record, part: Part) -> avro.Record | None:

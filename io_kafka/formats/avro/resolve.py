@@ -17,7 +17,7 @@ from base.arrays import Int64s
 from base.text.type_names import sql_type
 from io_kafka.formats.avro import schema as avro
 from io_kafka.formats.avro.connected import VARIABLE_PARTS, means_more, read_connect, read_variable_decimal
-from io_kafka.formats.avro.defaults import as_datum
+from io_kafka.formats.avro.defaults import as_datum, branch_of
 from io_kafka.formats.avro.schema import BadSchema, Type, schema_fields_of, type_text
 from io_kafka.formats.avro.values import Read, declarable, read_enum, read_fixed, read_primitive
 from io_kafka.formats.connect.types import VARIABLE_DECIMAL
@@ -29,6 +29,9 @@ Skip = Callable[[Cursor, Int64s], None]
 DEPTH_MAX = 200
 """How many types may be within each other in a value: half as many records, if each is in a union with null or in an array. A table's columns
 end sooner, but a type that the table does not have may contain itself. Each is up to three calls, and Python has 1000."""
+
+EMPTY_ITEMS_MAX = 1000
+"""How many items without bytes an array that is a column may have. Each takes memory, and a message says any number in ten bytes."""
 
 _Known = dict[tuple[avro.Record, int], Skip]
 """How records are passed over at each depth."""
@@ -45,7 +48,10 @@ def resolve(writer: Type, kind: pa.DataType, reader: Type | None, column: str) -
             return _struct(writer, kind, _among(reader, avro.Record), column)
         case avro.Array() if pa.types.is_list(kind):
             of_array = _among(reader, avro.Array)
-            return _list(resolve(writer.items, kind.value_type, of_array and of_array.items, f"{column}[]"), kind)
+            read_item = resolve(writer.items, kind.value_type, of_array and of_array.items, f"{column}[]")
+            return (
+                _list_of_empty(read_item, kind, column) if _has_no_bytes(writer.items, {}) else _list(read_item, kind)
+            )
         case avro.Map() if pa.types.is_map(kind):
             of_map = _among(reader, avro.Map)
             return _map(resolve(writer.values, kind.item_type, of_map and of_map.values, f"{column}[]"), kind, column)
@@ -130,7 +136,7 @@ def columns_of(
     """One array for each of `fields`. `column`: the prefix of their names in errors."""
     by_name = {field.name: number for number, field in enumerate(fields)}
     of_reader = {field.name: field for field in reader.fields} if reader is not None else {}
-    taken = _column_numbers(writer, by_name, of_reader)
+    taken = column_numbers(writer, by_name, of_reader)
     moves: list[tuple[int | None, Any]] = []
     for field in writer.fields:
         number = taken.get(field.name)
@@ -157,7 +163,7 @@ def columns_of(
     return read
 
 
-def _column_numbers(writer: avro.Record, columns: dict[str, int], of_reader: dict[str, avro.Field]) -> dict[str, int]:
+def column_numbers(writer: avro.Record, columns: dict[str, int], of_reader: dict[str, avro.Field]) -> dict[str, int]:
     """The number of the column for each field of the writer that is read. A field of the column's own name goes before an alias, and that before
     its name in another case (names.py). Raises BadSchema."""
     names = {field.name for field in writer.fields}
@@ -176,7 +182,7 @@ def _default(field: avro.Field | None, column: pa.Field, place: str) -> pa.Array
     """The one value of a column that the writer does not have."""
     if field is None or not field.default:
         return pa.nulls(1, column.type)
-    type_ = field.type.branches[0] if isinstance(field.type, avro.Union) else field.type
+    type_ = branch_of(field.type, field.default[0])
     cursor = Cursor(pa.array([as_datum(type_, field.default[0])], pa.binary()))
     found = resolve(type_, column.type, type_, f"{place}{column.name}")(cursor, np.zeros(1, np.int64))
     if cursor.faults:
@@ -194,6 +200,21 @@ def _list(read_item: Read, kind: pa.ListType) -> Read:
     def read(cursor: Cursor, rows: Int64s) -> pa.Array:
         offsets, items = _blocks(cursor, rows, read_item, pa.array([], kind.value_type))
         return pa.ListArray.from_arrays(pa.array(offsets), items, type=kind)
+
+    return read
+
+
+def _list_of_empty(read_item: Read, kind: pa.ListType, column: str) -> Read:
+    """Arrays whose items have no bytes."""
+
+    def read(cursor: Cursor, rows: Int64s) -> pa.Array:
+        counts = _count_empty(cursor, rows)
+        wrong = counts > EMPTY_ITEMS_MAX
+        cursor.fault(rows[wrong], f"column {column}: an array of more than {EMPTY_ITEMS_MAX} items that have no bytes")
+        counts[wrong] = 0
+        offsets = np.zeros(len(rows) + 1, np.int32)
+        np.cumsum(counts, out=offsets[1:])
+        return pa.ListArray.from_arrays(pa.array(offsets), read_item(cursor, np.repeat(rows, counts)), type=kind)
 
     return read
 
@@ -243,13 +264,46 @@ def _rounds(cursor: Cursor, rows: Int64s, read_item: Callable[[Cursor, Int64s], 
             left[open_] -= 1
 
 
-def _block_sizes(cursor: Cursor, rows: Int64s) -> Int64s:
-    """The number of items of the next block; 0 behind the last one. A negative number is followed by the block's size in bytes."""
+def _has_no_bytes(writer: Type, known: dict[avro.Record, bool]) -> bool:
+    """Whether no value of this type has any. `known`: whether it is so for records."""
+    match writer:
+        case avro.Primitive(kind="null") | avro.Fixed(size=0):
+            return True
+        case avro.Record():
+            if writer not in known:
+                known[writer] = False  # it has no end if it contains itself
+                known[writer] = all(_has_no_bytes(field.type, known) for field in writer.fields)
+            return known[writer]
+    return False
+
+
+def _count_empty(cursor: Cursor, rows: Int64s) -> Int64s:
+    """The number of items of each row's array, which have no bytes. Numbers above EMPTY_ITEMS_MAX are not exact."""
+    found = np.zeros(len(rows), np.int64)
+    open_ = np.arange(len(rows))
+    while len(open_):
+        counts = _block_counts(cursor, rows[open_])
+        wrong = (counts < 0) | ((counts > 0) & (cursor.at[rows[open_]] == cursor.end[rows[open_]]))
+        cursor.fault(rows[open_[wrong]], "it ends within a value")
+        counts[wrong] = 0
+        found[open_] = np.minimum(found[open_] + np.minimum(counts, EMPTY_ITEMS_MAX + 1), EMPTY_ITEMS_MAX + 1)
+        open_ = open_[counts > 0]
+    return found
+
+
+def _block_counts(cursor: Cursor, rows: Int64s) -> Int64s:
+    """What the next block says of itself. A negative number is followed by the block's size in bytes."""
     counts = cursor.longs(rows)
     sized = np.flatnonzero(counts < 0)
     if len(sized):
         cursor.longs(rows[sized])
         counts[sized] = -counts[sized]
+    return counts
+
+
+def _block_sizes(cursor: Cursor, rows: Int64s) -> Int64s:
+    """The number of items of the next block; 0 behind the last one."""
+    counts = _block_counts(cursor, rows)
     # Each item has a byte at least, so a message with a wrong number cannot take all memory.
     wrong = (counts < 0) | (counts > cursor.end[rows] - cursor.at[rows])
     if wrong.any():
@@ -310,6 +364,8 @@ def _later(writer: Type, depth: int, known: _Known) -> Skip:
 
 
 def _skip_blocks(writer: avro.Array | avro.Map, depth: int, known: _Known) -> Skip:
+    if isinstance(writer, avro.Array) and _has_no_bytes(writer.items, {}):
+        return lambda cursor, rows: _drop(_count_empty(cursor, rows))
     item = _later(writer.items if isinstance(writer, avro.Array) else writer.values, depth, known)
     has_key = isinstance(writer, avro.Map)
 

@@ -1,6 +1,7 @@
 """Avro's schemas as plain data. The source of the rules is the specification of Avro 1.12.
 
-A named type that is used again is the same object, so a type may contain itself. Unknown logical types are ignored, as the specification wants.
+A named type that is used again is the same object, so a type may contain itself. Logical types that are unknown, or that their type cannot have,
+are ignored, as the specification wants.
 """
 
 from __future__ import annotations
@@ -14,6 +15,22 @@ from io_kafka.formats.connect.types import scale_of
 from io_kafka.formats.names import Ambiguous, fields_of
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+
+_BASES = {
+    "decimal": ("bytes", "fixed"),
+    "date": ("int",),
+    "time-millis": ("int",),
+    "duration": ("fixed",),
+    **dict.fromkeys(
+        (
+            "time-micros",
+            *(f"{where}timestamp-{unit}" for where in ("", "local-") for unit in ("millis", "micros", "nanos")),
+        ),
+        ("long",),
+    ),
+}
+"""The types that may have these logical types. What `uuid` stands on makes no difference, but for a fixed of 16 bytes (values.py)."""
+DURATION_BYTES = 12
 
 
 class BadSchema(Exception):
@@ -186,13 +203,19 @@ def _define(names: dict[str, Type], name: str, type_: Type) -> Type:
 
 
 def _logical(plain: dict[str, Any]) -> tuple[str | None, int, int]:
-    name = plain.get("logicalType")
-    if name == "decimal":
+    """(name, precision, scale). An invalid one is none."""
+    name, none = plain.get("logicalType"), (None, 0, 0)
+    if not isinstance(name, str) or plain["type"] not in _BASES.get(name, (plain["type"],)):
+        return none
+    if name == "duration" and plain["size"] != DURATION_BYTES:
+        return none
+    if name != "decimal":
+        return name, 0, 0
+    try:
         precision, scale = int(plain["precision"]), int(plain.get("scale", 0))
-        if not 0 <= scale <= precision or precision < 1:
-            return None, 0, 0  # an invalid logical type is ignored
-        return name, precision, scale
-    return (name if isinstance(name, str) else None), 0, 0
+    except (KeyError, TypeError, ValueError):
+        return none
+    return (name, precision, scale) if 0 <= scale <= precision and precision >= 1 else none
 
 
 def type_text(type_: Type) -> str:

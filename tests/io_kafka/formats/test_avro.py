@@ -240,6 +240,129 @@ def test_a_readers_schema_has_defaults_and_aliases(registry: SchemaRegistry) -> 
     assert rows(without)[0] == (None, None, None, {"x": 2, "y": None}, "A", None, 1)
 
 
+DEFAULTS: list[tuple[Any, Any, pa.DataType]] = [
+    (["null", "int"], 0, pa.int32()),
+    (["null", "int"], None, pa.int32()),
+    (["int", "null"], None, pa.int32()),
+    (["null", "string", a.record(("a", "int"), name="In")], {"a": 3}, pa.struct([("a", pa.int32())])),
+    (["boolean", "int"], 1, pa.int32()),
+    (["int", "boolean"], True, pa.bool_()),
+    (["int", "long"], 2**40, pa.int64()),
+    (["boolean", "double"], 1, pa.float64()),
+    ([{"type": "array", "items": "string"}, "string"], "ab", pa.string()),
+    ({"type": "array", "items": ["null", "string"]}, ["a", None], pa.list_(pa.string())),
+]
+
+
+@pytest.mark.parametrize(("type_", "default", "kind"), DEFAULTS)
+def test_a_default_may_be_of_any_branch_of_a_union(
+    registry: SchemaRegistry, type_: Any, default: Any, kind: pa.DataType
+) -> None:
+    """As fastavro reads it, which takes the value as the schema has it. Since version 1.12 the specification says so."""
+    reader = a.record(("id", "long"), ("x", type_))
+    reader["fields"][1]["default"] = default
+    writer = a.record(("id", "long"))
+    (message,) = a.written(registry, writer, [{"id": 1}])
+    found = decoded(registry, pa.schema([("id", pa.int64()), ("x", kind)]), [message], reader=reader)
+    expected = fastavro.schemaless_reader(io.BytesIO(message[5:]), writer, reader)
+    assert rows(found) == [(*expected.values(), 1)] and not found.rejected
+
+
+@pytest.mark.parametrize(
+    ("type_", "default", "kind"),
+    [
+        ("float", 1e300, pa.float32()),
+        ("double", 10**400, pa.float64()),
+        ("int", 2**31, pa.int32()),
+        ("boolean", 0, pa.bool_()),
+        ("double", True, pa.float64()),
+        (["null", "int"], "x", pa.int32()),
+        ({"type": "array", "items": "string"}, "ab", pa.list_(pa.string())),
+    ],
+)
+def test_a_default_that_is_no_value_of_its_type_is_malformed(
+    registry: SchemaRegistry, type_: Any, default: Any, kind: pa.DataType
+) -> None:
+    reader = a.record(("id", "long"), ("x", type_))
+    reader["fields"][1]["default"] = default
+    messages = a.written(registry, a.record(("id", "long")), [{"id": 1}])
+    (refused,) = decoded(registry, pa.schema([("id", pa.int64()), ("x", kind)]), messages, reader=reader).rejected
+    assert "is no default of the type" in refused.reason
+
+
+def logical(kind: str, of: str, /, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": of} | more
+
+
+@pytest.mark.parametrize(
+    ("annotated", "datum", "kind"),
+    [
+        (logical("bytes", "decimal"), b"\x01", pa.binary()),
+        (logical("bytes", "decimal", precision="many"), b"\x01", pa.binary()),
+        (logical("bytes", "decimal", precision=2, scale=3), b"\x01", pa.binary()),
+        (logical("string", "decimal", precision=4, scale=2), "1.5", pa.string()),
+        (logical("fixed", "decimal", name="F", size=2), b"\x01\x02", pa.binary()),
+        (logical("fixed", "duration", name="F", size=4), b"1234", pa.binary()),
+        (logical("long", "date"), 5, pa.int64()),
+        (logical("long", "time-millis"), 5, pa.int64()),
+        (logical("int", "time-micros"), 5, pa.int32()),
+        (logical("int", "timestamp-millis"), 5, pa.int32()),
+        (logical("int", "local-timestamp-micros"), 5, pa.int64()),
+        (logical("string", "timestamp-nanos"), "5", pa.string()),
+        (logical("int", "of its own"), 5, pa.int32()),
+    ],
+)
+def test_a_logical_type_that_its_type_cannot_have_is_ignored(
+    registry: SchemaRegistry, annotated: Any, datum: Any, kind: pa.DataType
+) -> None:
+    """The specification wants the plain type then. That is how fastavro has written it."""
+    plain = {name: value for name, value in annotated.items() if name != "logicalType"}
+    (message,) = a.written(registry, a.record(("c", plain)), [{"c": datum}])
+    message = a.framed(registry.add("t-value", a.record(("c", annotated))), message[5:])
+    found = decoded(registry, pa.schema([("c", kind)]), [message])
+    assert rows(found) == [(datum, 1)] and not found.rejected
+
+
+def test_items_that_have_no_bytes(registry: SchemaRegistry) -> None:
+    empty = a.record(("n", "null"), name="Empty")
+    writer = a.record(
+        ("nulls", {"type": "array", "items": "null"}), ("records", {"type": "array", "items": empty}), ("id", "long")
+    )
+    given = [
+        {"nulls": [None] * n, "records": [{"n": None}] * m, "id": n}
+        for n, m in ((5, 0), (0, 3), (1001, 0), (1, 1000), (0, 0))
+    ]
+    messages = a.written(registry, writer, given)
+    passed = decoded(registry, pa.schema([("id", pa.int64())]), messages)
+    assert rows(passed) == [(row["id"], 1) for row in given] and not passed.rejected
+    kinds = {"nulls": pa.list_(pa.int32()), "records": pa.list_(pa.struct([("n", pa.string())]))}
+    found = decoded(registry, pa.schema([*kinds.items(), ("id", pa.int64())]), messages)
+    assert rows(found) == [(*row.values(), 1) for row in given if row["id"] != 1001]
+    assert reasons(found) == ["column nulls: an array of more than 1000 items that have no bytes"]
+    two_blocks = b"\x06" + b"\x03\x00" + b"\x00"  # three items, and two in a block that says its bytes
+    number = int.from_bytes(messages[0][1:5], "big")
+    many = b"\xfe" + b"\xff" * 8 + b"\x01"
+    others = [two_blocks + b"\x00\x02", many + b"\x00\x00\x02", many, b"\x02", many * 3]
+    framed = [a.framed(number, datum) for datum in others]
+    assert rows(decoded(registry, pa.schema([("nulls", kinds["nulls"])]), framed)) == [([None] * 5, 1)]
+    passed = decoded(registry, pa.schema([("id", pa.int64())]), framed)
+    assert rows(passed) == [(1, 1), (1, 1)] and reasons(passed) == ["it ends within a value"] * 3
+
+
+def test_aliases_of_the_readers_schema_are_names_in_keys_too(registry: SchemaRegistry) -> None:
+    reader = a.record(("id", "long"), ("s", "string"))
+    reader["fields"][0]["aliases"] = ["number", "was_id"]
+    values = a.written(registry, a.record(("was_id", "long"), ("s", "string")), [{"was_id": 3, "s": "a"}])
+    keys = [
+        *a.written(registry, a.record(("was_id", "long"), name="Key"), [{"was_id": 3}, {"was_id": 4}], "t-key"),
+        *a.written(registry, a.record(("other", "long"), name="Key"), [{"other": 5}], "t-key"),
+        *a.written(registry, a.record(("id", "long"), ("was_id", "long"), name="Key"), [{"id": 6, "was_id": 7}], "t-key"),
+    ]  # fmt: skip
+    found = decoded(registry, KEYED, [*values, None, None, None], keys, "upsert", key=("id",), reader=reader)
+    assert rows(found) == [(3, "a", False, 3, 100), (4, None, True, 3, 101), (6, None, True, 3, 103)]
+    assert ["column id is missing" in reason for reason in reasons(found)] == [True]
+
+
 def test_messages_of_several_writers_stay_in_their_order(registry: SchemaRegistry) -> None:
     schema = pa.schema([pa.field("n", pa.int64(), nullable=False), ("s", pa.string())])
     old = a.written(registry, a.record(("n", "int")), [{"n": n} for n in range(3)])
