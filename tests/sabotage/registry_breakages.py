@@ -23,6 +23,13 @@ REGISTRIES = (
         (f"{TEST_AVRO}::test_a_value_too_deep_to_be_passed_over_is_malformed_alone",),
     ),
     Breakage(
+        "two-records-of-one-name",
+        "The records of two columns have one name in the schema of an output, which no registry takes.",
+        "whole upsert topics",
+        (Edit(f"{AVRO}/declare.py", "    taken.add(name)\n", "    taken = set()\n"),),
+        (f"{TEST_AVRO}::test_no_two_records_of_a_schema_have_one_name",),
+    ),
+    Breakage(
         "a-default-of-the-first-branch-alone",
         "The default of a union is one of its first branch, as before Avro 1.12, so messages without the field are malformed.",
         "the batch answer",

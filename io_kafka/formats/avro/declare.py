@@ -2,6 +2,9 @@
 
 Every column and element may be null, because a view promises nothing else. A timestamp has microseconds, so no two keys fall together. A decimal
 is `bytes`, as Kafka Connect has it. Spark's own names of types are in docs/formats.md.
+
+A record has the names of the columns in which it is. Two may then have one name, such as those of `x ARRAY<STRUCT<...>>` and
+`x_item STRUCT<...>`; the second one has a `_` at its end.
 """
 
 from __future__ import annotations
@@ -37,8 +40,8 @@ def value_schema(output: OutputFormat) -> str:
     """The text of the schema of values. A changelog has Debezium's envelope. Raises FormatError."""
     name = record_name(output.handle)
     if output.mode != "changelog":
-        return _text(_record(output, name, list(output.schema)))
-    row = _record(output, "Value", list(output.schema))
+        return _text(_record(output, name, list(output.schema), set()))
+    row = _record(output, "Value", list(output.schema), set())
     envelope = [
         {"name": "before", "type": ["null", row], "default": None},
         {"name": "after", "type": ["null", "Value"], "default": None},
@@ -50,7 +53,7 @@ def value_schema(output: OutputFormat) -> str:
 def key_schema(output: OutputFormat) -> str:
     """Returns the text of the schema of keys."""
     fields = [output.schema.field(name) for name in output.key]
-    return _text(_record(output, f"{record_name(output.handle)}_key", fields))
+    return _text(_record(output, f"{record_name(output.handle)}_key", fields, set()))
 
 
 def record_name(handle: str) -> str:
@@ -62,7 +65,11 @@ def _text(plain: dict[str, Any]) -> str:
     return json.dumps(plain, separators=(",", ":"))
 
 
-def _record(output: OutputFormat, name: str, fields: list[pa.Field]) -> dict[str, Any]:
+def _record(output: OutputFormat, name: str, fields: list[pa.Field], taken: set[str]) -> dict[str, Any]:
+    """`taken`: the names of the records before it, to which its own are added."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
     members = []
     for field in fields:
         if not _NAME.fullmatch(field.name):
@@ -70,18 +77,18 @@ def _record(output: OutputFormat, name: str, fields: list[pa.Field]) -> dict[str
                 f"{output.handle}: {field.name!r} is no name in Avro, which has letters, digits and _",
                 "Rename the column with AS, or write the output as JSON.",
             )
-        inner = _type(output, f"{name}_{field.name}", field.type)
+        inner = _type(output, f"{name}_{field.name}", field.type, taken)
         members.append({"name": field.name, "type": ["null", inner], "default": None})
     return {"type": "record", "name": name, "fields": members}
 
 
-def _type(output: OutputFormat, name: str, kind: pa.DataType) -> Any:
+def _type(output: OutputFormat, name: str, kind: pa.DataType, taken: set[str]) -> Any:
     if pa.types.is_struct(kind):
-        return _record(output, name, [kind.field(number) for number in range(kind.num_fields)])
+        return _record(output, name, [kind.field(number) for number in range(kind.num_fields)], taken)
     if pa.types.is_map(kind):
-        return {"type": "map", "values": ["null", _type(output, f"{name}_value", kind.item_type)]}
+        return {"type": "map", "values": ["null", _type(output, f"{name}_value", kind.item_type, taken)]}
     if pa.types.is_list(kind):
-        return {"type": "array", "items": ["null", _type(output, f"{name}_item", kind.value_type)]}
+        return {"type": "array", "items": ["null", _type(output, f"{name}_item", kind.value_type, taken)]}
     if pa.types.is_decimal(kind):
         return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     if kind not in _ATOMIC:

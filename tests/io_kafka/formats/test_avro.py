@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -510,6 +511,32 @@ def test_a_changelog_output_is_read_back_by_both(registry: SchemaRegistry) -> No
 def test_a_name_that_avro_does_not_have() -> None:
     with pytest.raises(FormatError, match=r"'a b' is no name in Avro.*AS"):
         value_schema(output("append", pa.schema([("a b", pa.int64())])))
+
+
+ONE, OTHER = pa.struct([("a", pa.int32())]), pa.struct([("b", pa.string())])
+DEEP = pa.struct([("b_c", ONE), ("b", pa.struct([("c", OTHER), ("c_", ONE)]))])
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        ([("x", pa.list_(ONE)), ("x_item", OTHER)], ["_x_item", "_x_item_"]),
+        (
+            [("m", pa.map_(pa.string(), ONE)), ("m_value", OTHER), ("m_value_", ONE)],
+            ["_m_value", "_m_value_", "_m_value__"],
+        ),
+        ([("a", DEEP), ("a_b", OTHER)], ["_a", "_a_b_c", "_a_b", "_a_b_c_", "_a_b_c__", "_a_b_"]),
+        ([("a", ONE), ("b", OTHER), ("A", ONE)], ["_a", "_b", "_A"]),
+    ],
+)
+@pytest.mark.parametrize("mode", ["append", "changelog"])
+def test_no_two_records_of_a_schema_have_one_name(columns: Any, names: list[str], mode: Mode) -> None:
+    """fastavro refuses a schema that defines a name twice. Names that are of one record alone stay, because registered schemas have them."""
+    text = value_schema(output(mode, pa.schema(columns)))
+    row = "Value" if mode == "changelog" else "a_view"
+    found = re.findall(r'"record","name":"(\w+)"', text)
+    assert found == [*(["Envelope"] if mode == "changelog" else []), row, *(row + name for name in names)]
+    fastavro.parse_schema(json.loads(text))
 
 
 def test_rubbish_never_crashes_and_is_judged_as_by_others(registry: SchemaRegistry) -> None:
