@@ -64,6 +64,19 @@ REGISTRIES = (
         (f"{TEST_AVRO}::test_aliases_of_the_readers_schema_are_names_in_keys_too",),
     ),
     Breakage(
+        "the-least-number-has-no-size",
+        "The size of a number of seconds is compared, which the least one of 64 bits does not have, so its moment is that of 1970.",
+        "no silence",
+        (
+            Edit(
+                f"{PROTOBUF}/resolve.py",
+                "(seconds > SECONDS_MAX) | (seconds < -SECONDS_MAX)",
+                "(np.abs(seconds) > SECONDS_MAX)",
+            ),
+        ),
+        (f"{TEST_PROTOBUF}::test_the_seconds_of_a_moment_are_any_number",),
+    ),
+    Breakage(
         "an-entry-without-its-message",
         "The value of a map's entry that leaves an empty message out is NULL.",
         "the batch answer",

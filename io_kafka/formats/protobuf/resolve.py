@@ -364,7 +364,7 @@ def _unpack(cursor: Cursor, spans: Spans, number: Number) -> Spans:
 
 def _moments(cursor: Cursor, spans: Spans, read: ReadMessages, kind: pa.DataType, place: str) -> pa.Array:
     seconds, nanos = (column.to_numpy(zero_copy_only=False) for column in _inside(cursor, spans, read))
-    wrong = (np.abs(seconds) > SECONDS_MAX) | (nanos < 0) | (nanos > 999_999_999)
+    wrong = (seconds > SECONDS_MAX) | (seconds < -SECONDS_MAX) | (nanos < 0) | (nanos > 999_999_999)
     if wrong.any():
         cursor.fault(spans.rows[wrong], f"column {place}: no moment that a TIMESTAMP can hold")
         seconds = np.where(wrong, 0, seconds)

@@ -413,6 +413,29 @@ def test_a_map_is_read_as_a_map_without_two_entries_of_one_key(registry: SchemaR
     assert "the field is repeated int32, which is read as ARRAY only" in wrong.rejected[0].reason
 
 
+@pytest.mark.parametrize(
+    ("seconds", "micros"),
+    [
+        (-(2**63), None),
+        (2**63 - 1, None),
+        (-(2**63) // 10**6 - 1, None),
+        (2**63 // 10**6 + 1, None),
+        (9_223_372_036_853, 9_223_372_036_853_999_999),
+        (-9_223_372_036_853, -9_223_372_036_852_000_001),
+    ],
+)
+def test_the_seconds_of_a_moment_are_any_number(registry: SchemaRegistry, seconds: int, micros: int | None) -> None:
+    """Google's library writes them. Those whose microseconds need more than 64 bits are malformed."""
+    order = p.classes(SCHEMA)("shop.Order")()
+    order.at.seconds, order.at.nanos = seconds, 999_999_999
+    found = decoded(
+        registry, pa.schema([COLUMNS.field("at")]), [p.framed(number_of(registry), order.SerializeToString())]
+    )
+    assert found.rows.column(0).cast(pa.int64()).to_pylist() == ([] if micros is None else [micros])
+    reason = "column at: no moment that a TIMESTAMP can hold"
+    assert [each.reason for each in found.rejected] == ([reason] if micros is None else [])
+
+
 WITHIN = """
 syntax = "proto2";
 message Outer {
