@@ -21,8 +21,9 @@ from typing import Any
 import pyarrow as pa
 import xxhash
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PySparkTypeError
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from coordinator.topic_names import table_topic_of
@@ -40,6 +41,9 @@ STREAM_KINDS = ("StreamingRelation", "StreamingRelationV2")
 _OWN_OPTIONS = ("path", "paths")
 _STORAGE_PREFIX = "fs."
 """Options of a file system are about how it is reached, and may be secrets that change. They are no part of what is read."""
+
+_METADATA = "__metadata_col"
+"""What Spark notes with a column that tells of the file or the row, such as _metadata, and that a table does not have by itself."""
 
 PATHS_SHOWN_MAX = 2
 """A handle shows so many paths, and the number of the others."""
@@ -116,6 +120,13 @@ class BatchTables:
     def _table(self, leaf: Any, view: str, location: Location) -> BatchTable:
         schema = StructType.fromJson(json.loads(leaf.schema().json()))
         handle, what = _identity(leaf, schema, view, location)
+        if not schema.fields:
+            raise ProjectError(
+                f"{what} has no columns",
+                "Correct the files, or give the reader the columns: .schema(...).",
+                view=view,
+                location=location,
+            )
         if handle not in self.found:
             _check_schema(schema, handle, view, location)
             spec = SourceSpec(
@@ -168,6 +179,13 @@ class BatchTables:
                 view=view,
                 location=location,
             ) from None
+        if more := [each for each in _names(leaf) if each in _metadata_of(leaf) and each not in _names(found)]:
+            raise UnsupportedError(
+                f"the query reads {', '.join(more)} of a stream of files or of a table",
+                "Leave the column out, or read the files or the table in a materialized view, without STREAM.",
+                view=view,
+                location=location,
+            )
         if _names(found) != _names(leaf):
             raise UnsupportedError(
                 f"the stream has the columns {', '.join(_names(leaf))}, and a batch of it {', '.join(_names(found))}",
@@ -209,11 +227,10 @@ def _identity(leaf: Any, schema: StructType, view: str, location: Location) -> t
         if not table.isDefined():
             return _of_files(relation, options, schema)
         known = _options(table.get().storage().properties())
-        return _of_table(
-            table.get().identifier().unquotedString(), {k: v for k, v in options.items() if known.get(k) != v}
-        )
+        others = {k: v for k, v in options.items() if known.get(k) != v}
+        return _of_table(table.get().identifier().unquotedString(), others, schema)
     if kind == "HiveTableRelation":
-        return _of_table(leaf.tableMeta().identifier().unquotedString(), {})
+        return _of_table(leaf.tableMeta().identifier().unquotedString(), {}, schema)
     name = _name_of_v2(leaf)
     if not name:
         raise _not_read(str(leaf.table().name()), view, location)
@@ -221,7 +238,7 @@ def _identity(leaf: Any, schema: StructType, view: str, location: Location) -> t
     with contextlib.suppress(Py4JError):  # not every release has it
         if leaf.timeTravelSpec().isDefined():
             options["as of"] = leaf.timeTravelSpec().get().toString()
-    return _of_table(".".join(name), options)
+    return _of_table(".".join(name), options, schema)
 
 
 def _of_files(relation: Any, options: Mapping[str, str], schema: StructType) -> tuple[str, str]:
@@ -247,9 +264,19 @@ def _digest_of_files(leaf: Any) -> str:
     return _digest(json.dumps(sorted(each.groups() for each in found if each is not None))) if all(found) else ""
 
 
-def _of_table(name: str, options: Mapping[str, str]) -> tuple[str, str]:
-    what = f"table {name}"
-    return f"{what} #{_digest(json.dumps(sorted(options.items())))[:8]}" if options else what, what
+def _of_table(name: str, options: Mapping[str, str], schema: StructType) -> tuple[str, str]:
+    """A table that is read with columns of metadata is another source than the same one without them."""
+    what, metadata = f"table {name}", sorted(_metadata_in(schema))
+    hidden: Any = [sorted(options.items()), metadata] if metadata else sorted(options.items())
+    return f"{what} #{_digest(json.dumps(hidden))[:8]}" if options or metadata else what, what
+
+
+def _metadata_in(schema: StructType) -> set[str]:
+    return {column.name for column in schema.fields if _METADATA in column.metadata}
+
+
+def _metadata_of(leaf: Any) -> set[str]:
+    return _metadata_in(StructType.fromJson(json.loads(leaf.schema().json())))
 
 
 def _digest(text: str) -> str:
@@ -267,9 +294,11 @@ def _check_schema(schema: StructType, handle: str, view: str, location: Location
     for column in schema.fields:
         try:
             arrow_schema(StructType([column]))
-        except UnsupportedType as error:
+            to_arrow_schema(StructType([column]), timezone="UTC")
+        except (UnsupportedType, PySparkTypeError) as error:
+            name = error.name if isinstance(error, UnsupportedType) else column.dataType.simpleString().upper()
             raise UnsupportedError(
-                f"column {column.name} of {handle} has the type {error.name}, which is not supported",
+                f"column {column.name} of {handle} has the type {name}, which is not supported in a table that is read once",
                 "Write the table with another type, or give the reader a schema without the column: .schema(...).",
                 view=view,
                 location=location,

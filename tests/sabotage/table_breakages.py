@@ -65,4 +65,21 @@ TABLE_BREAKAGES = (
         (Edit(LEAVES, "        if not self.to_hide:\n", "        if self.to_hide is not None:\n"),),
         ("tests/stepwell/test_batch_tables.py::test_the_optimiser_does_not_look_into_a_table",),
     ),
+    Breakage(
+        "a-char-without-its-blanks",
+        "A CHAR of a catalog's table is read as the file has it.",
+        "the batch answer",
+        (Edit("stepwell/lowering/expressions/strings.py", "greatest({characters} - length({operand.sql}), 0))", "0)"),),
+        ("tests/stepwell/test_batch_tables.py::test_a_char_of_a_table_of_a_catalog_is_padded",),
+    ),
+    Breakage(
+        "metadata-without-a-source-of-its-own",
+        "A table is one source with and without its metadata, so it has the columns of the reader that comes first.",
+        "the batch answer",
+        (Edit(LEAVES, "sorted(_metadata_in(schema))", "list[str]()"),),
+        (
+            "tests/stepwell/test_batch_tables.py::test_a_table_of_a_catalog_may_be_read_with_its_metadata_and_without[behind it]",
+        ),
+        tells="InMemoryRelation reads",
+    ),
 )

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.model.rows import Source
+from engine.rows import zset
 from stepwell.catalyst.tree import walk_all
 from stepwell.errors import ProjectError, UnsupportedError
 from stepwell.inspection.dry_run import describe
@@ -19,6 +24,8 @@ from stepwell.planning.pipeline import plan_project
 from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
 from stepwell.project.loading import load_project
+from tests.engine.in_process import InProcess
+from tests.engine.test_filling import contents_of
 from tests.stepwell.folder import SPEC, write
 
 IMPORTS = "from pyspark import pipelines as dp\nfrom pyspark.sql import functions as F\n"
@@ -41,6 +48,7 @@ def make_files(folder: Path, spark: SparkSession) -> None:
     rows = spark.range(3).selectExpr("id", "CAST(id AS STRING) AS text", "named_struct('a', id, 'b', id) AS part")
     rows.write.partitionBy("text").parquet(str(folder / "files"))
     (folder / "plain.csv").write_text("id,text\n1,a\n")
+    (folder / "no_columns.json").write_text("{}\n{}\n")
 
 
 def test_the_optimiser_does_not_look_into_a_table(tmp_path: Path, spark: SparkSession) -> None:
@@ -188,6 +196,10 @@ REFUSED = {
     'spark.read.format("iceberg").load("DATA/x")': "DATA_SOURCE_NOT_FOUND",
     'spark.read.parquet("DATA/nothing")': "PATH_NOT_FOUND",
     'spark.read.json("DATA/plain.csv", schema="id VARIANT")': "column id of json",
+    'spark.read.schema("id INT, y INTERVAL MONTH").parquet("DATA/files")': "has the type INTERVAL MONTH, which is not supported in a table that",
+    'spark.read.schema("l ARRAY<STRUCT<y: INTERVAL YEAR>>").parquet("DATA/files")': "column l of parquet",
+    'spark.read.json("DATA/no_columns.json")': "no_columns.json has no columns",
+    'spark.readStream.schema("id INT").parquet("DATA/files").select("id", "_metadata.file_size")': "the query reads _metadata of a stream",
     'spark.table("no_catalog.db.t")': "no_catalog.db.t is not defined in this project, and Spark has no catalog no_catalog",
 }
 
@@ -207,3 +219,54 @@ def test_a_view_that_is_no_stream_reads_none(tmp_path: Path, spark: SparkSession
     with pytest.raises(ProjectError, match="are read as a stream, and this is not a streaming flow") as caught:
         resolved(tmp_path, spark, {"a.py": text})
     assert not isinstance(caught.value, UnsupportedError)
+
+
+READS_METADATA = "SELECT id, _metadata.file_name LIKE '%parquet' AS m FROM mine"
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [
+        {"a": "SELECT * FROM mine", "b": READS_METADATA},
+        {"a": READS_METADATA, "b": "SELECT * FROM mine"},
+        {"a": f"SELECT x.text, y.m FROM mine x JOIN ({READS_METADATA}) y ON x.id = y.id"},
+    ],
+    ids=["behind it", "before it", "in one view"],
+)
+def test_a_table_of_a_catalog_may_be_read_with_its_metadata_and_without(
+    tmp_path: Path, spark: SparkSession, database: str, queries: dict[str, str]
+) -> None:
+    spark.sql(f"CREATE TABLE {database}.mine USING parquet AS SELECT id, CAST(id AS STRING) AS text FROM range(3)")
+    views = {name: query.replace("mine", f"{database}.mine") for name, query in queries.items()}
+    assert_answered(tmp_path, spark, views)
+
+
+def test_a_char_of_a_table_of_a_catalog_is_padded(tmp_path: Path, spark: SparkSession, database: str) -> None:
+    spark.sql(f"CREATE TABLE {database}.mine (c CHAR(4), v VARCHAR(3), n INT) USING parquet LOCATION '{tmp_path}/mine'")
+    rows = "VALUES ('a', 'bb', 1), ('a   ', 'b ', 2), ('höhe', NULL, 3), (NULL, '', 4), ('🙂', 'x', 5), ('longer', 'x', 6) AS t(c, v, n)"
+    spark.sql(f"SELECT * FROM {rows}").write.mode("append").parquet(str(tmp_path / "mine"))
+    columns = "n, c, length(c) AS long, c = 'a' AS is_a, v, length(v) AS v_long"
+    views = {
+        "plain": f"SELECT {columns} FROM {database}.mine",
+        "pairs": f"SELECT x.n, y.n AS m FROM {database}.mine x JOIN {database}.mine y ON x.c = y.c",
+        "groups": f"SELECT c, count(*) AS rows FROM {database}.mine GROUP BY c",
+    }
+    assert_answered(tmp_path, spark, views)
+
+
+def assert_answered(folder: Path, spark: SparkSession, views: dict[str, str]) -> None:
+    """Runs one step that reads the tables, and compares each view with what Spark answers."""
+    text = "".join(f"CREATE MATERIALIZED VIEW {name} AS {query};\n" for name, query in views.items())
+    project = resolved(folder / "project", spark, {"views.sql": text})
+    circuit, read = lower(project), rows_reader(project.tables)
+    given = {}
+    for node in circuit.nodes:
+        if isinstance(node, Source):
+            rows = pa.Table.from_batches(read(node.handle))
+            columns = [rows.column(place).cast(kind) for place, kind in enumerate(node.types)]
+            given[node.handle] = zset.build(columns, np.ones(rows.num_rows, np.int64))
+    machine = InProcess(circuit, 2)
+    machine.step(given)
+    assert contents_of(machine) == {
+        name: Counter(tuple(row) for row in spark.sql(query).collect()) for name, query in views.items()
+    }

@@ -186,6 +186,8 @@ def _static(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         return rule(node, arguments)
     if owner == "CharVarcharCodegenUtils" and node["functionName"] in _FITTED:
         return _fit(node, node["functionName"], *arguments)
+    if (owner, node["functionName"]) == ("CharVarcharCodegenUtils", "readSidePadding"):
+        return _padded(node, *arguments)
     raise unsupported_expression(node, f"{owner}.{node['functionName']}")
 
 
@@ -194,6 +196,13 @@ _FITTED = {
 }  # fmt: skip
 """What Spark does to a text that it writes into a CHAR(n) or VARCHAR(n): how the length of one that stays as it is compares with n, and the
 function for the others."""
+
+
+def _padded(node: TreeNode, operand: Fragment, size: Fragment) -> Fragment:
+    """What Spark reads of a text in a file whose table has it as CHAR(n). A longer one stays as it is."""
+    characters = literal_value(node, size, "the length")
+    blanks = f"repeat(' ', greatest({characters} - length({operand.sql}), 0))"
+    return derive(f"({operand.sql} || {blanks})", STRING, operand)
 
 
 def _fit(node: TreeNode, method: str, operand: Fragment, size: Fragment) -> Fragment:
