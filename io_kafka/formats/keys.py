@@ -19,6 +19,7 @@ from base.arrays import Bools, fill
 from base.text.columns import nulls_of
 from base.text.pattern_columns import pattern_of
 from base.text.patterns import NO_PATTERNS, Patterns
+from io_kafka.binary_arrays import offsets_and_bytes
 from io_kafka.formats.agreement import shown_cell, written_texts
 from io_kafka.formats.connect.read import Wanted, parse_wrapped
 from io_kafka.formats.connect.registered import HEADER_BYTES
@@ -33,6 +34,7 @@ from io_kafka.formats.parse import parse as parse_all
 _BARE_INTEGER = r"^-?(?:0|[1-9][0-9]*)$"
 _BARE_QUOTED = r'^"[^"\\\x00-\x1f]*"$'
 _BARE_TEXT = r"""^[^\s"'\[{\\\x00-\x1f][^"\\\x00-\x1f]*$"""
+_ESCAPE = b"\\u"
 _PERHAPS_LONE = r"\\u[dD][89a-fA-F]"
 A_LONE_SURROGATE = "it has the escape of half a character (a lone surrogate), which no text can hold"
 
@@ -64,6 +66,11 @@ def json_keys(keys: pa.Array, schema: pa.Schema, patterns: Patterns = NO_PATTERN
 
 def refuse_lone_surrogates(parsed: Parsed, keys: pa.Array) -> Parsed:
     """`parsed`: of these keys in JSON. Keys are compared, and a lone surrogate becomes a question mark: different keys would be one."""
+    offsets, octets = offsets_and_bytes(keys)
+    if (
+        _ESCAPE not in octets[offsets[0] : offsets[-1]].tobytes()
+    ):  # as in nearly all keys, at a fifth of the time of a pattern
+        return parsed
     perhaps = fill(pc.match_substring_regex(keys, _PERHAPS_LONE), False).to_numpy(zero_copy_only=False)
     bad = [
         place
