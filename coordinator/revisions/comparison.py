@@ -356,9 +356,13 @@ class Comparison:
         node = self.now.circuit.nodes[source]
         assert isinstance(node, Source)
         table = next(each for each in self.now.inputs if each.table.handle == node.handle)
-        was = former_sources(self.now.inputs, self.before.inputs)[node.handle]
-        nulls = ", ".join(new_columns(table, was))
+        nulls = ", ".join(new_columns(table, self._former_sources[node.handle]))
         return f"the table of {node.handle}: state" + (f", with NULL in {nulls}" if nulls else "")
+
+    @cached_property
+    def _former_sources(self) -> Mapping[str, InputTopic]:
+        """What each source was, by its handle now."""
+        return former_sources(self.now.inputs, self.before.inputs)
 
     def source_read_again(self, handle: str) -> tuple[InputTopic, Rereading]:
         """`handle`: as the transition calls it (engine/model/filling.py). The source as its project has it, and how it is read. Raises

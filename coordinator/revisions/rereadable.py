@@ -220,7 +220,8 @@ def _way_out(source: InputTopic, before: PlanDocument) -> str:
     if takes_rows_back(source):
         return REFRESH
     if has_table(source, before):
-        was = former_sources([source], before.inputs).get(source.table.handle)
+        of_its_topics = [each for each in before.inputs if each.table.topics == source.table.topics]
+        was = former_sources([source], of_its_topics).get(source.table.handle)
         if why_not_carried(source, was) is not None:
             return REFRESH
         return f"`--from-now {source.table.handle}`: its rows then have NULL in the columns that are new; or {REFRESH}"

@@ -58,6 +58,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.inner = InProcess(self.document.circuit, WORKERS)
+        self.numbers = tuple(self.inner.program.numbers)
         self.tables: dict[str, SourceTable] = tables_of(self.document)
 
     def step(self, sent: Sequence[Sent], again: Sequence[RawBatch] = (), filled: tuple[int, int] = (0, 0)) -> None:
@@ -88,9 +89,9 @@ class Pipeline:
     def become(self, now: PlanDocument, at_switch: Sequence[Sent]) -> None:
         """Goes to the next project as a service does: fills what is young, and makes the switch in a step with input."""
         comparison = Comparison(self.document, now, facts_of(self.document))
-        found, known = comparison.found, tuple(range(len(self.document.circuit.nodes)))
-        new = comparison.new_outputs()
-        way = Way(self.inner, fill_circuits(found, comparison.histories, (known, numbers_after(found, known)), new))
+        found, numbers = comparison.found, numbers_after(comparison.found, self.numbers)
+        filling = fill_circuits(found, comparison.histories, (self.numbers, numbers), comparison.new_outputs())
+        way = Way(self.inner, filling)
         for prefix, tables in ((OF_FORMER, tables_of(self.document)), (OF_NEXT, tables_of(now))):
             self.tables |= {prefix + name: replace(table, handle=prefix + name) for name, table in tables.items()}
         way.begin()
@@ -100,7 +101,7 @@ class Pipeline:
         self.tables |= tables_of(now)
         self.step(at_switch, filled=way.filled)
         way.settle()
-        self.document = now
+        self.document, self.numbers = replace(now, numbers=numbers), numbers
 
 
 def tables_of(document: PlanDocument) -> dict[str, SourceTable]:
