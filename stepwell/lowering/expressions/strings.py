@@ -187,7 +187,7 @@ def _static(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if owner == "CharVarcharCodegenUtils" and node["functionName"] in _FITTED:
         return _fit(node, node["functionName"], *arguments)
     if (owner, node["functionName"]) == ("CharVarcharCodegenUtils", "readSidePadding"):
-        return _padded(node, *arguments)
+        return _pad(node, *arguments)
     raise unsupported_expression(node, f"{owner}.{node['functionName']}")
 
 
@@ -198,7 +198,7 @@ _FITTED = {
 function for the others."""
 
 
-def _padded(node: TreeNode, operand: Fragment, size: Fragment) -> Fragment:
+def _pad(node: TreeNode, operand: Fragment, size: Fragment) -> Fragment:
     """What Spark reads of a text in a file whose table has it as CHAR(n). A longer one stays as it is."""
     characters = literal_value(node, size, "the length")
     blanks = f"repeat(' ', greatest({characters} - length({operand.sql}), 0))"
