@@ -155,7 +155,8 @@ def messages(chance: random.Random, count: int) -> list[Sent]:
     return found
 
 
-@pytest.mark.parametrize("seed", sampled(range(60), 5))
+# 25 notices sources of one topic that are taken for one, and 0 readers that keep the rows of messages that are malformed now.
+@pytest.mark.parametrize("seed", sampled(range(60), 20, (25,)))
 def test_after_random_edits_all_views_have_what_a_run_from_the_beginning_has(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
