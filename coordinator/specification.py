@@ -64,6 +64,12 @@ class InputTopic:
         """Whether it is a batch table, whose topic this pipeline writes itself."""
         return isinstance(self.table.format, TableFormat)
 
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the pipeline keeps a table of it, with the last row of every key."""
+        form = self.table.format
+        return isinstance(form, SourceFormat) and form.keyed
+
 
 @dataclass(frozen=True)
 class OutputTopic:

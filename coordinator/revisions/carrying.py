@@ -15,7 +15,6 @@ from coordinator.specification import InputTopic
 from engine.analysis.project_match import ProjectMatch
 from engine.model.circuit import Circuit
 from engine.model.rows import LastByKey
-from io_kafka.formats import SourceFormat
 
 
 def tables_of(circuit: Circuit) -> dict[str, int]:
@@ -50,9 +49,8 @@ def tables_read_otherwise(
     return frozenset(
         source.table.handle
         for source in now
-        if (was := former.get(source.table.handle)) is not None
-        and isinstance(source.table.format, SourceFormat)
-        and source.table.format.keyed
+        if source.is_keyed
+        and (was := former.get(source.table.handle)) is not None
         and {source.on_error, was.on_error} != {"fail"}
         and list(declared_columns(source).items()) != list(declared_columns(was).items())
         and not is_carried(source, was, chosen)

@@ -156,7 +156,7 @@ def _why_not(
     source: InputTopic, begun: Mapping[TopicPartition, int | None], before: PlanDocument, facts: PlanFacts
 ) -> Unreadable | None:
     way_out = _way_out(source, before)
-    keyed = _is_keyed(source)
+    keyed = source.is_keyed
     if source.nulls:
         columns = ", ".join(source.nulls)
         return Unreadable(
@@ -287,11 +287,6 @@ def _end(where: TopicPartition, facts: PlanFacts) -> int:
     return facts.positions.get(where, facts.ends[where])
 
 
-def _is_keyed(source: InputTopic) -> bool:
-    form = source.table.format
-    return isinstance(form, SourceFormat) and form.keyed
-
-
 def _may_lack_values(source: InputTopic) -> bool:
     """Whether a message can leave a value to the message of its key before it, which a compacted topic may not have any more."""
     form = source.table.format
@@ -306,7 +301,7 @@ def takes_rows_back(source: InputTopic) -> bool:
 
 def has_table(source: InputTopic, before: PlanDocument) -> bool:
     """Whether the previous project has a table of the same messages, whose rows the one of this source has to hold."""
-    return _is_keyed(source) and _same_key(source, before)
+    return source.is_keyed and _same_key(source, before)
 
 
 def _same_key(source: InputTopic, before: PlanDocument) -> bool:

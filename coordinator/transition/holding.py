@@ -17,7 +17,6 @@ from engine.model.numbers import NumberedCircuit
 from engine.operators.arrangement import Key
 from engine.resident.messages import Size
 from io_kafka.clients.topics import Topics
-from io_kafka.formats import SourceFormat
 from io_kafka.step_log.revision_state import Filling
 from io_kafka.step_log.state import StepLogState
 
@@ -102,10 +101,9 @@ class Holding:
                 )
         handles = self.course.handles_read_again(intent)
         for source in self.course.document_of(intent).inputs:
-            form = source.table.format
-            is_keyed = isinstance(form, SourceFormat) and form.keyed and source.table.handle in handles
+            is_read_again = source.is_keyed and source.table.handle in handles
             mine = [where for where in log.next_offsets if reads(source, where)]
-            if is_keyed and grown_topics(source, mine, log.grown):
+            if is_read_again and grown_topics(source, mine, log.grown):
                 yield (
                     f"the topic of {source.table.handle} has got more partitions meanwhile, so the order of the messages of a key "
                     "is not known"
