@@ -23,13 +23,12 @@ def tables_of(circuit: Circuit) -> dict[str, int]:
 
 
 def carried_tables(
-    found: ProjectMatch, now: Collection[InputTopic], before: Collection[InputTopic], chosen: Collection[str]
+    found: ProjectMatch, now: Iterable[InputTopic], former: Mapping[str, InputTopic], chosen: Collection[str]
 ) -> dict[int, int]:
     """The new tables that are made of the former ones, each with the previous index of that. A table without new columns needs no message. One
     that gets some is among these if the user has `chosen` its source. The former table is that of the same messages, whatever its source was
-    called: another source may have had the name."""
+    called: another source may have had the name. `former`: see leaves.former_sources."""
     were, are = tables_of(found.previous.circuit), tables_of(found.now.circuit)
-    former = former_sources(now, before)
     carried = {}
     for source in now:
         handle, was = source.table.handle, former.get(source.table.handle)
@@ -41,11 +40,10 @@ def carried_tables(
 
 
 def tables_read_otherwise(
-    now: Collection[InputTopic], before: Collection[InputTopic], chosen: Collection[str]
+    now: Iterable[InputTopic], former: Mapping[str, InputTopic], chosen: Collection[str]
 ) -> frozenset[str]:
     """The keyed sources whose table is made of its messages again and may have other rows than the former one. Which messages are malformed
     depends on the columns, and these sources leave such messages out."""
-    former = former_sources(now, before)
     return frozenset(
         source.table.handle
         for source in now

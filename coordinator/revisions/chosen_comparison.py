@@ -13,7 +13,6 @@ from coordinator.revisions.choices import NOTHING_CHOSEN, ChoiceRefused, Chosen,
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import PlanFacts
-from coordinator.revisions.leaves import former_sources
 from coordinator.revisions.marks import with_marks_of, with_more_marks
 from coordinator.revisions.rereadable import has_table, takes_rows_back
 from engine.analysis.marking import sources_below
@@ -87,13 +86,12 @@ def _check_append(usual: Comparison, name: str) -> None:
 def _to_be_carried(usual: Comparison, handles: Collection[str]) -> dict[str, tuple[str, ...]]:
     """The sources of these that have a table already, each with its new columns. Raises ChoiceRefused if their rows cannot have NULL there."""
     sources = {source.table.handle: source for source in usual.now.inputs}
-    former = former_sources(usual.now.inputs, usual.before.inputs)
     carried: dict[str, tuple[str, ...]] = {}
     for handle in handles:
         source = sources[handle]
         if not has_table(source, usual.before):
             continue
-        was = former.get(handle)
+        was = usual.former_sources.get(handle)
         why_not = why_not_carried(source, was)
         gets = () if was is None else new_columns(source, was)
         if why_not is None and not gets:

@@ -86,14 +86,16 @@ def _former_result(why: str) -> Unreadable:
 
 
 class Comparison:
-    """`before` and `now`: the documents. `found`: which nodes are kept. `differences`: of each source that both have, by handle. `chosen`: by
+    """`before` and `now`: the documents. `found`: which nodes are kept. `former_sources`: what each
+    source was, by its handle now. `differences`: of each source that both have, by handle. `chosen`: by
     the user (chosen_comparison.py)."""
 
     def __init__(
         self, before: PlanDocument, now: PlanDocument, facts: PlanFacts, chosen: Chosen = NOTHING_CHOSEN
     ) -> None:
         self.before, self.now, self.facts, self.chosen = before, now, facts, chosen
-        read_otherwise = tables_read_otherwise(now.inputs, before.inputs, chosen.from_now)
+        self.former_sources = former_sources(now.inputs, before.inputs)
+        read_otherwise = tables_read_otherwise(now.inputs, self.former_sources, chosen.from_now)
         self.found: ProjectMatch = match_projects(named_project(before), named_project(now), read_otherwise)
         was, is_now = leaves_of(before), leaves_of(now)
         self.sources_before = {leaf.handle: leaf for leaf in was.sources}
@@ -116,7 +118,7 @@ class Comparison:
             self._why_not(self.unreadable),
             self.new_outputs(),
             frozenset(self._passing()),
-            carried=carried_tables(self.found, now.inputs, before.inputs, chosen.from_now),
+            carried=carried_tables(self.found, now.inputs, self.former_sources, chosen.from_now),
         )
 
     def _of_files(self, handle: str) -> SourceLeaf | None:
@@ -356,13 +358,8 @@ class Comparison:
         node = self.now.circuit.nodes[source]
         assert isinstance(node, Source)
         table = next(each for each in self.now.inputs if each.table.handle == node.handle)
-        nulls = ", ".join(new_columns(table, self._former_sources[node.handle]))
+        nulls = ", ".join(new_columns(table, self.former_sources[node.handle]))
         return f"the table of {node.handle}: state" + (f", with NULL in {nulls}" if nulls else "")
-
-    @cached_property
-    def _former_sources(self) -> Mapping[str, InputTopic]:
-        """What each source was, by its handle now."""
-        return former_sources(self.now.inputs, self.before.inputs)
 
     def source_read_again(self, handle: str) -> tuple[InputTopic, Rereading]:
         """`handle`: as the transition calls it (engine/model/filling.py). The source as its project has it, and how it is read. Raises

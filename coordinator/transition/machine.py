@@ -191,7 +191,7 @@ class Transition(Machine[Known]):
         return is_in_force and not isinstance(log.revisions.phase, Filling)
 
     def is_at_end(self, log: StepLogState) -> bool:
-        """Whether steps are held, and no transition is under way or prepared that would end that."""
+        """Whether steps are blocked, and no transition is under way or prepared that would end that."""
         return self.blocks_steps(log) and log.revisions.phase is None and self.request is None
 
     @property

@@ -22,8 +22,9 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import xxhash
@@ -98,30 +99,26 @@ def known_sources(now: Mapping[str, SourceIdentity], previous: Mapping[str, Sour
     """The previous handle of each source, by its own. A source is the previous one of its handle if the text is equal. Otherwise it is one of
     its text that is gone: the source was renamed. Where several of one text were renamed, columns and policies tell which is which. A source
     about which they leave a doubt is left out, as new ones are."""
-    known = {handle: handle for handle, source in now.items() if _text_of(previous, handle) == source.text}
-    gone = {handle: source for handle, source in previous.items() if handle not in known}
-    came = {handle: source for handle, source in now.items() if handle not in known}
-    for alike in (_whole, _text):
-        for handle, source in sorted(came.items()):
-            were = [each for each, other in gone.items() if alike(other) == alike(source)]
-            rivals = [each for each, other in came.items() if alike(other) == alike(source)]
-            if len(were) == len(rivals) == 1:
-                known[handle] = were[0]
-        gone = {handle: source for handle, source in gone.items() if handle not in known.values()}
-        came = {handle: source for handle, source in came.items() if handle not in known}
+    known = {handle: handle for handle in now.keys() & previous.keys() if now[handle].text == previous[handle].text}
+    for alike in (attrgetter("text", "columns", "policies"), attrgetter("text")):
+        gone = _handles_by(previous, alike, known.values())
+        came = _handles_by(now, alike, known)
+        for what, handles in came.items():
+            were = gone.get(what, [])
+            if len(were) == len(handles) == 1:
+                known[handles[0]] = were[0]
     return known
 
 
-def _text_of(sources: Mapping[str, SourceIdentity], handle: str) -> str | None:
-    return sources[handle].text if handle in sources else None
-
-
-def _whole(source: SourceIdentity) -> Any:
-    return source
-
-
-def _text(source: SourceIdentity) -> Any:
-    return source.text
+def _handles_by(
+    sources: Mapping[str, SourceIdentity], alike: Callable[[SourceIdentity], Any], known: Collection[str]
+) -> dict[Any, list[str]]:
+    """The handles of those that are not known yet, by what is alike."""
+    found: defaultdict[Any, list[str]] = defaultdict(list)
+    for handle, source in sources.items():
+        if handle not in known:
+            found[alike(source)].append(handle)
+    return found
 
 
 def pair_nodes(previous: Identities, now: Identities) -> dict[int, int]:

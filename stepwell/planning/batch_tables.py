@@ -118,7 +118,7 @@ class BatchTables:
         return TableLeaves(handles, tuple(to_hide))
 
     def _table(self, leaf: Any, view: str, location: Location) -> BatchTable:
-        schema = StructType.fromJson(json.loads(leaf.schema().json()))
+        schema = _schema_of(leaf)
         handle, what = _identity(leaf, schema, view, location)
         if not schema.fields:
             raise ProjectError(
@@ -179,9 +179,9 @@ class BatchTables:
                 view=view,
                 location=location,
             ) from None
-        if more := [each for each in _names(leaf) if each in _metadata_of(leaf) and each not in _names(found)]:
+        if more := _metadata_in(_schema_of(leaf)) - set(_names(found)):
             raise UnsupportedError(
-                f"the query reads {', '.join(more)} of a stream of files or of a table",
+                f"the query reads {', '.join(sorted(more))} of a stream of files or of a table",
                 "Leave the column out, or read the files or the table in a materialized view, without STREAM.",
                 view=view,
                 location=location,
@@ -275,8 +275,8 @@ def _metadata_in(schema: StructType) -> set[str]:
     return {column.name for column in schema.fields if _METADATA in column.metadata}
 
 
-def _metadata_of(leaf: Any) -> set[str]:
-    return _metadata_in(StructType.fromJson(json.loads(leaf.schema().json())))
+def _schema_of(leaf: Any) -> StructType:
+    return StructType.fromJson(json.loads(leaf.schema().json()))
 
 
 def _digest(text: str) -> str:

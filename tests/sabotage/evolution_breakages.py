@@ -171,7 +171,7 @@ EVOLUTION = (
         "a-renamed-source-is-any-of-its-topic",
         "Where two sources of one topic were renamed, columns and policies do not tell which is which.",
         KEPT_STATE,
-        (Edit(IDENTITY, "if len(were) == len(rivals) == 1:", "if were:"),),
+        (Edit(IDENTITY, "if len(were) == len(handles) == 1:", "if were:"),),
         (f"{TEST_IDENTITY}::test_a_renamed_source_is_known_if_there_is_no_doubt",),
     ),
     Breakage(

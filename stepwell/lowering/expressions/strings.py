@@ -181,36 +181,40 @@ def _like_many(combine: str, negated: bool) -> Rule:
 
 def _static(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """A call of a static Java method that the optimiser has put in, recognised by class and name."""
-    owner = str(node["staticObject"]).rsplit(".", 1)[-1].rstrip("$")
-    if (rule := JAVA_METHODS.get((owner, node["functionName"]))) is not None:
-        return rule(node, arguments)
-    if owner == "CharVarcharCodegenUtils" and node["functionName"] in _FITTED:
-        return _fit(node, node["functionName"], *arguments)
-    if (owner, node["functionName"]) == ("CharVarcharCodegenUtils", "readSidePadding"):
-        return _pad(node, *arguments)
-    raise unsupported_expression(node, f"{owner}.{node['functionName']}")
+    method = str(node["staticObject"]).rsplit(".", 1)[-1].rstrip("$"), node["functionName"]
+    if method not in _METHODS:
+        raise unsupported_expression(node, ".".join(method))
+    return _METHODS[method](node, arguments)
 
 
-_FITTED = {
-    "charTypeWriteSideCheck": ("=", "spark_fit_char"), "varcharTypeWriteSideCheck": ("<=", "spark_fit_varchar"),
-}  # fmt: skip
-"""What Spark does to a text that it writes into a CHAR(n) or VARCHAR(n): how the length of one that stays as it is compares with n, and the
-function for the others."""
+def _fit(compares: str, function: str) -> Rule:
+    """What Spark does to a text that it writes into a CHAR(n) or VARCHAR(n). `compares`: how the length of one that stays as it is compares with
+    n; `function`: for the others."""
+
+    def rule(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+        operand, size = arguments
+        characters = literal_value(node, size, "the length")
+        fits = f"length({operand.sql}) {compares} {characters}"
+        sql = f"(CASE WHEN {fits} THEN {operand.sql} ELSE {function}({operand.sql}, {characters}) END)"
+        return derive(sql, STRING, operand, raises=True)
+
+    return rule
 
 
-def _pad(node: TreeNode, operand: Fragment, size: Fragment) -> Fragment:
+def _pad(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """What Spark reads of a text in a file whose table has it as CHAR(n). A longer one stays as it is."""
+    operand, size = arguments
     characters = literal_value(node, size, "the length")
     blanks = f"repeat(' ', greatest({characters} - length({operand.sql}), 0))"
     return derive(f"({operand.sql} || {blanks})", STRING, operand)
 
 
-def _fit(node: TreeNode, method: str, operand: Fragment, size: Fragment) -> Fragment:
-    compares, function = _FITTED[method]
-    characters = literal_value(node, size, "the length")
-    fits = f"length({operand.sql}) {compares} {characters}"
-    sql = f"(CASE WHEN {fits} THEN {operand.sql} ELSE {function}({operand.sql}, {characters}) END)"
-    return derive(sql, STRING, operand, raises=True)
+_METHODS: dict[tuple[str, str], Rule] = {
+    **JAVA_METHODS,
+    ("CharVarcharCodegenUtils", "charTypeWriteSideCheck"): _fit("=", "spark_fit_char"),
+    ("CharVarcharCodegenUtils", "varcharTypeWriteSideCheck"): _fit("<=", "spark_fit_varchar"),
+    ("CharVarcharCodegenUtils", "readSidePadding"): _pad,
+}
 
 
 TABLE: dict[str, Rule] = {
