@@ -5,6 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PACKAGES_STAMP := $(VENV)/.packages
 STAMP := $(VENV)/.installed
+REWRITTEN := build/.rewritten
 SOAK_KILLS := tests/end_to_end/test_kill.py tests/end_to_end/test_processes.py tests/end_to_end/test_store_processes.py
 PROPERTIES := tests/base tests/engine tests/storage tests/test_slots.py
 SOAK_EXAMPLES := 5
@@ -26,7 +27,7 @@ TOOLS := build/tools/usr/bin/promtool
 DOCS := build/docs-venv
 SITE := build/site
 
-.PHONY: dist tools packages set-up demo demo-cluster test test-long check lint types soak sabotage mutants fuzz bench benchmarks-sql docs clean
+.PHONY: dist tools packages set-up demo demo-cluster test rewritten test-long check lint types soak sabotage mutants fuzz bench benchmarks-sql docs clean
 
 packages: $(PACKAGES_STAMP)
 
@@ -39,11 +40,17 @@ demo-cluster: $(STAMP)
 	$(BIN)/python -m examples.flights.demo_cluster
 
 # WORKERS beside each other, because each waits much of its time; tests/scheduling.py says which one runs what. TESTS="tests/engine" for some.
-# Each worker imports all test files. The first command leaves their byte code, whose assertions pytest has rewritten, so that this is done once.
 test: export PYTHONDONTWRITEBYTECODE =
-test: $(STAMP)
-	@$(BIN)/python -m pytest --collect-only -qq $(TESTS) > /dev/null || true
+test: $(STAMP) $(if $(filter tests,$(TESTS)),$(REWRITTEN))
 	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+# Each worker imports all test files. Once they have changed, one process leaves their byte code, whose assertions pytest has rewritten.
+rewritten: $(REWRITTEN)
+
+$(REWRITTEN): export PYTHONDONTWRITEBYTECODE =
+$(REWRITTEN): $(PACKAGES_STAMP) $(shell find tests -name '*.py')
+	@$(BIN)/python -m pytest --collect-only -qq tests > /dev/null || true
+	@mkdir -p $(@D) && touch $@
 
 # What the suite leaves out because other tests stand for it. A quarter of an hour: before a release, and after a change of what they are about.
 test-long: export PYTHONDONTWRITEBYTECODE =

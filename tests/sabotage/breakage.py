@@ -35,7 +35,7 @@ class Breakage:
     tells: str | None = None
 
     def broken(self, root: Path) -> Mapping[str, str]:
-        """The changed files after the breakage's edits, by name. Raises Stale."""
+        """The changed files after the breakage's edits, by name. Raises Stale. Nobody has looked whether they are Python still."""
         texts: dict[str, str] = {}
         for edit in self.edits:
             text = texts.get(edit.file) or (root / edit.file).read_text()
@@ -43,10 +43,12 @@ class Breakage:
                 raise Stale(f"{self.name}: its old text is {found} times in {edit.file}, not once:\n{edit.old}")
             assert edit.new != edit.old
             texts[edit.file] = text.replace(edit.old, edit.new)
-        for file, text in texts.items():
-            compile(text, file, "exec")
         return texts
 
     def apply(self, root: Path) -> None:
-        for file, text in self.broken(root).items():
+        """Raises Stale, and SyntaxError before any file is changed."""
+        texts = self.broken(root)
+        for file, text in texts.items():
+            compile(text, file, "exec")
+        for file, text in texts.items():
             (root / file).write_text(text)
