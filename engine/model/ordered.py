@@ -60,14 +60,27 @@ RANKING: frozenset[WindowFunction] = frozenset(
 
 
 @dataclass(frozen=True)
+class Months:
+    """A distance between dates or timestamps: so many months of the calendar. A day beyond the end of a month is its last day."""
+
+    count: int
+
+    def __neg__(self) -> Months:
+        return Months(-self.count)
+
+    def __str__(self) -> str:
+        return f"{self.count} months"
+
+
+@dataclass(frozen=True)
 class Frame:
     """The rows around a row that a function reads. In `rows`, a bound is a number of rows. In `range`, it is a distance between values of the
-    one column of the order, as the engine stores them: a number, unscaled units of a decimal, days of a date or microseconds of a timestamp;
-    0 means the row and those that tie with it. A bound before the row is negative. None is the end of the partition."""
+    one column of the order, as the engine stores them: a number, unscaled units of a decimal, days of a date, microseconds of a timestamp, or
+    months of both; 0 means the row and those that tie with it. A bound before the row is negative. None is the end of the partition."""
 
     unit: Literal["rows", "range"]
-    low: int | float | None
-    high: int | float | None
+    low: int | float | Months | None
+    high: int | float | Months | None
 
     @property
     def whole(self) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Bools, Int64s, fill
+from base.calendar import first_day, month_of
 from engine.model.clock import ClockBound, ClockFunction
 
 FOREVER_US = 1 << 62
@@ -74,11 +75,11 @@ def _least_argument(function: ClockFunction, values: Int64s) -> Int64s:
         case "multiply":
             return -(-values // n)
         case "to_months":
-            return _first_day(_few(values))
+            return first_day(_few(values))
         case "of_months":
             days = _few(values)
-            months = _month(days)
-            return months + (_first_day(months) < days)
+            months = month_of(days)
+            return months + (first_day(months) < days)
         case "add_months":
             days = _few(values)
             return _least_day_before(days, n)
@@ -87,18 +88,10 @@ def _least_argument(function: ClockFunction, values: Int64s) -> Int64s:
 def _least_day_before(days: Int64s, months: int) -> Int64s:
     """The first day that is at least one of `days` when so many months are added. The day with the same number, so many months before, is it.
     If that month is too short for it, it is the first day of the month after that."""
-    month = _month(days)
-    number = days - _first_day(month)
-    first, after = _first_day(month - months), _first_day(month - months + 1)
+    month = month_of(days)
+    number = days - first_day(month)
+    first, after = first_day(month - months), first_day(month - months + 1)
     return np.minimum(first + number, after)
-
-
-def _month(days: Int64s) -> Int64s:
-    return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
-
-
-def _first_day(months: Int64s) -> Int64s:
-    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
 
 
 def _few(values: Int64s) -> Int64s:

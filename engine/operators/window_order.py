@@ -15,13 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s
+from base.calendar import add_months
+from base.text.months import MONTHS_MAX, MONTHS_MIN, is_months
+from base.text.timestamps import DAY_US
 from engine.accumulators import order
 from engine.accumulators.canonical import canonical
 from engine.accumulators.sort_bytes import Sorted as SortedBy
 from engine.accumulators.sort_bytes import sort_bytes
 from engine.errors import DataError
 from engine.model.node import Column
-from engine.model.ordered import Frame, SortKey
+from engine.model.ordered import Frame, Months, SortKey
 from engine.rows import zset
 
 Bounds = tuple[Int64s, Int64s]
@@ -82,6 +85,7 @@ class Rows:
         """(the frame of every row, the rows for which Spark fails because a bound exceeds the type of the order; None if there is none). `key`:
         the window's order."""
         if frame.unit == "rows":
+            assert not isinstance(frame.low, Months) and not isinstance(frame.high, Months)
             low = self.start if frame.low is None else np.maximum(self.here + int(frame.low), self.start)
             high = self.end if frame.high is None else np.minimum(self.here + int(frame.high) + 1, self.end)
             low = np.minimum(low, self.end)
@@ -114,10 +118,13 @@ class Rows:
         return wrong if wrong.any() else None
 
     def _range_end(
-        self, distance: int | float | None, key: Sequence[SortKey], *, upper: bool
+        self, distance: int | float | Months | None, key: Sequence[SortKey], *, upper: bool
     ) -> tuple[Int64s, Bools | None]:
         """(one bound of a range for every row, the rows for which it exceeds the type of the order; None if there is none). A null has no
-        distance from a value: the frame of a null is the nulls."""
+        distance from a value: the frame of a null is the nulls.
+
+        A month before the 30th of March, 23:00, is later than a month before the 31st, 01:00, because both are the last day of February. Spark
+        moves a bound on through a partition and never back, so a row's bound is the furthest one of the rows up to it."""
         if distance is None:
             return (self.end if upper else self.start), None
         peers = self.peer_end if upper else self.peer_start
@@ -130,11 +137,12 @@ class Rows:
         values = canonical(column.take(pa.array(self.at[rows])))
         moved, beyond = _move(values, distance if by.ascending else -distance)
         targets = _codes(moved, ascending=by.ascending)
+        is_ahead = (distance.count if isinstance(distance, Months) else distance) > 0
         own, partition = _codes(values, ascending=by.ascending), self.of.partition[self.at[rows]]
         # A target goes before the values that equal it, or behind them. Then it stands where its frame begins or ends. One that exceeds the
         # type goes before or behind all values.
         side = np.repeat([1, 2 if upper else 0], len(rows))
-        side[len(rows) :][beyond] = 2 if distance > 0 else 0
+        side[len(rows) :][beyond] = 2 if is_ahead else 0
         order_ = np.lexsort((side, np.concatenate([own, targets]), np.concatenate([partition, partition])))
         is_target = order_ >= len(rows)
         before = np.cumsum(~is_target)[is_target]
@@ -146,7 +154,9 @@ class Rows:
         ends = np.where(found > 0, place[found - 1] + 1, 0)
         first = np.minimum(found, len(rows) - 1)
         inside = (found < len(rows)) & (partition[first] == partition)
-        result[rows] = np.where(inside, place[first], ends)
+        bounds = np.where(inside, place[first], ends)
+        # The bounds of a partition are behind those of the partitions before it.
+        result[rows] = np.maximum.accumulate(bounds) if isinstance(distance, Months) else bounds
         if not beyond.any() or pa.types.is_decimal(values.type):  # for decimals, Spark computes a bound without a limit
             return result, None
         exceeds = np.zeros(self.count, np.bool_)
@@ -200,10 +210,12 @@ class RangeExceeded(DataError):
         )
 
 
-def _move(values: pa.Array, distance: int | float) -> tuple[pa.Array, Bools]:
+def _move(values: pa.Array, distance: int | float | Months) -> tuple[pa.Array, Bools]:
     """(the values at this distance in their type, for which of them it exceeds the type). In place of those stands the last value of the type,
     or the first one."""
     type_ = values.type
+    if isinstance(distance, Months):
+        return _move_by_months(values, distance.count)
     if pa.types.is_floating(type_):
         numbers = values.to_numpy(zero_copy_only=False)
         with np.errstate(over="ignore"):
@@ -215,11 +227,29 @@ def _move(values: pa.Array, distance: int | float) -> tuple[pa.Array, Bools]:
         lowest, highest = int(np.iinfo(type_.to_pandas_dtype()).min), int(np.iinfo(type_.to_pandas_dtype()).max)
     elif pa.types.is_date32(type_):
         lowest, highest = int(np.iinfo(np.int32).min), int(np.iinfo(np.int32).max)
+    elif is_months(type_):
+        lowest, highest = MONTHS_MIN, MONTHS_MAX
     # NumPy compares with a Python integer of any size exactly.
     beyond: Bools = codes > highest - far if far > 0 else codes < lowest - far
     last = highest if far > 0 else lowest
     codes = np.where(beyond, last, codes + (far if not beyond.all() else 0))
     return order.values_of(codes, type_, np.ones(len(codes), np.bool_)), beyond
+
+
+def _move_by_months(values: pa.Array, months: int) -> tuple[pa.Array, Bools]:
+    """Moves dates and timestamps, as `_move` moves the rest. The time of a day stays."""
+    is_date = pa.types.is_date32(values.type)
+    unit, kind = (1, np.int32) if is_date else (DAY_US, np.int64)
+    days, time = np.divmod(order.codes_of(values), unit)
+    moved = add_months(days, months)
+    last = int(np.iinfo(kind).max if months > 0 else np.iinfo(kind).min)
+    last_day, last_time = divmod(last, unit)
+    if months > 0:
+        beyond: Bools = (moved > last_day) | ((moved == last_day) & (time > last_time))
+    else:
+        beyond = (moved < last_day) | ((moved == last_day) & (time < last_time))
+    codes = np.where(beyond, last, np.where(beyond, 0, moved) * unit + np.where(beyond, 0, time))
+    return order.values_of(codes, values.type, np.ones(len(codes), np.bool_)), beyond
 
 
 def _runs(new: Bools) -> Bounds:

@@ -28,6 +28,7 @@ from base import arrow_names
 from engine.model.aggregates import AggregateCall
 from engine.model.circuit import Node
 from engine.model.node import NodeBase
+from engine.model.ordered import Months
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.formats.encodings import Encoding
 from io_kafka.formats.text_limits import TextLimit
@@ -86,8 +87,8 @@ def _converter() -> Converter:
     _as(made, pa.DataType, arrow_names.to_plain, arrow_names.of_plain)
     _as(made, pa.Schema, arrow_names.schema_to_plain, arrow_names.schema_of_plain)
     _as(made, bytes, lambda value: b64encode(value).decode(), lambda plain: b64decode(plain, validate=True))
-    for scalar in (str | float | bytes, int | float | None):
-        _as(made, scalar, _scalar_to_plain, _scalar_of_plain)
+    _as(made, str | float | bytes, _scalar_to_plain, _scalar_of_plain)
+    _as(made, int | float | Months | None, _bound_to_plain, _bound_of_plain)
     for named_tuple in (TextLimit, TopicPartition):
         _as_list(made, named_tuple)
     made.register_unstructure_hook(
@@ -125,6 +126,19 @@ def _as_list(made: Converter, named_tuple: Any) -> None:
         lambda value: [made.unstructure(part, kind) for part, kind in zip(value, kinds, strict=True)],
         lambda plain: named_tuple(*(made.structure(part, kind) for part, kind in zip(plain, kinds, strict=True))),
     )
+
+
+def _bound_to_plain(bound: float | Months | None) -> Any:
+    """A bound of a frame."""
+    return {"months": bound.count} if isinstance(bound, Months) else _scalar_to_plain(bound)
+
+
+def _bound_of_plain(plain: Any) -> Any:
+    match plain:
+        case {"months": int(count)}:
+            return Months(count)
+        case _:
+            return _scalar_of_plain(plain)
 
 
 def _scalar_to_plain(value: str | float | bytes | None) -> Any:

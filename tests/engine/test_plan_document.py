@@ -14,7 +14,7 @@ from base.text.patterns import Patterns
 from engine.analysis.filling import Program
 from engine.model.aggregates import Aggregate, ValuesCall
 from engine.model.circuit import Circuit
-from engine.model.ordered import Frame, Window, WindowCall
+from engine.model.ordered import Frame, Months, Window, WindowCall
 from engine.model.python_call import PythonCall, PythonFunction
 from engine.model.rows import PythonMap, Source
 from engine.run.plan_document import BadDocument, text_of, value_of
@@ -65,8 +65,8 @@ def test_constants_of_functions_are_read_back(parameters: tuple[Any, ...]) -> No
     assert repr(again.calls[0].parameters) == repr(parameters)
 
 
-@pytest.mark.parametrize("bound", [None, 3, -2.5, float("-inf")])
-def test_bounds_of_frames_keep_their_type(bound: float | None) -> None:
+@pytest.mark.parametrize("bound", [None, 3, -2.5, float("-inf"), Months(-14)])
+def test_bounds_of_frames_keep_their_type(bound: float | Months | None) -> None:
     call = WindowCall("count", None, Frame("range", bound, None), pa.int64())
     window = Window((0,), (pa.int64(), pa.int64()), (), (), (call,))
     again = circuit_of(circuit_text(Circuit((NUMBERS, window)))).nodes[1]

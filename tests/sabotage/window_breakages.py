@@ -87,6 +87,19 @@ WINDOWS = (
         (f"{TEST_AGAINST_SPARK}::test_a_lowered_query_holds_what_spark_answers[whole partitions]",),
     ),
     Breakage(
+        "bounds-in-months-go-back",
+        "The bound of a frame at a distance of months goes back where a later row's month is shorter.",
+        "the batch answer",
+        (
+            Edit(
+                WINDOW_ORDER,
+                "np.maximum.accumulate(bounds) if isinstance(distance, Months) else bounds",
+                "bounds",
+            ),
+        ),
+        (f"{TEST_AGAINST_SPARK}::test_a_lowered_query_holds_what_spark_answers[totals at a distance of months]",),
+    ),
+    Breakage(
         "ranks-cut-ties",
         "WHERE rank() <= k keeps k rows, although more rows tie for the last place.",
         "the batch answer",

@@ -25,10 +25,11 @@ from functools import partial
 
 import pyarrow as pa
 
+from base.text.months import is_months
 from base.text.timestamps import DAY_US
 from base.text.type_names import sql_type
 from engine.accumulators.order import has_codes, is_ordered
-from engine.model.ordered import RANKING, Frame, SortKey, Window, WindowCall, WindowFunction
+from engine.model.ordered import RANKING, Frame, Months, SortKey, Window, WindowCall, WindowFunction
 from engine.operators.aggregate_functions import FUNCTIONS, TRIED, Extreme
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type, catalyst_type
@@ -359,7 +360,9 @@ def _row_bound(tree: TreeNode) -> int | None:
     return 0 if tree.kind == "CurrentRow$" else _whole_number(tree)
 
 
-def _range_bound(tree: TreeNode, order: tuple[SortKey, ...], types: Sequence[pa.DataType]) -> int | float | None:
+def _range_bound(
+    tree: TreeNode, order: tuple[SortKey, ...], types: Sequence[pa.DataType]
+) -> int | float | Months | None:
     """The distance in the form in which the engine stores values of the order's type."""
     if tree.kind.startswith("Unbounded"):
         return None
@@ -373,13 +376,15 @@ def _range_bound(tree: TreeNode, order: tuple[SortKey, ...], types: Sequence[pa.
             return float(value)
         if pa.types.is_decimal(type_) and has_codes(type_) and distance == type_:
             return int(Decimal(value).scaleb(type_.scale))
-        whole = pa.types.is_integer(type_) and distance == type_
+        whole = (pa.types.is_integer(type_) or is_months(type_)) and distance == type_
         days = pa.types.is_date32(type_) and distance == pa.int32()
         microseconds = (pa.types.is_timestamp(type_) or type_ == DURATION) and distance == DURATION
         if whole or days or microseconds:
             return int(value)
         if pa.types.is_date32(type_) and distance == DURATION:  # Spark takes an interval of days alone
             return int(value) // DAY_US
+        if (pa.types.is_date32(type_) or pa.types.is_timestamp(type_)) and is_months(distance):
+            return Months(int(value)) if int(value) else 0
     raise UnsupportedPlan(
         "Window", f"a RANGE frame at a distance from {sql_type(type_)} is not supported", _RANGE_REMEDY
     )

@@ -88,6 +88,8 @@ DISTANCES = {
     "timestamp": ("INTERVAL '1' DAY", "INTERVAL '400' DAY"),
 }  # fmt: skip
 """Of RANGE frames, by the type of what they are ordered by."""
+IN_MONTHS = ("INTERVAL '1' MONTH", "INTERVAL '25' MONTH")
+"""Of dates and timestamps too. Both ends of a frame are of one type."""
 
 
 def framed_window(m: Maker) -> Made:
@@ -106,7 +108,10 @@ def framed_window(m: Maker) -> Made:
             if ranged is not None and m.maybe(0.5):
                 function = m.chance.choice(FRAMED[:5])
                 order = f"{ranged.sql} {m.chance.choice(('ASC', 'DESC'))} NULLS {m.chance.choice(('FIRST', 'LAST'))}"
-                ends = [m.chance.choice(DISTANCES[ranged.type]) for _ in range(2)]
+                distances = DISTANCES[ranged.type]
+                if ranged.type in ("date", "timestamp") and m.maybe(0.4):
+                    distances = IN_MONTHS
+                ends = [m.chance.choice(distances) for _ in range(2)]
                 frame = (
                     f" RANGE BETWEEN {ends[0]} PRECEDING AND {m.chance.choice(('CURRENT ROW', f'{ends[1]} FOLLOWING'))}"
                 )

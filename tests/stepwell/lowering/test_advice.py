@@ -61,9 +61,9 @@ ADVICE: dict[str, tuple[str, list[str]]] = {
     "SELECT DISTINCT struct(d) AS x FROM t": ("keys of their own", ["SELECT struct(d) AS x FROM (SELECT DISTINCT d FROM t)", "SELECT DISTINCT struct(CAST(d AS DECIMAL(20, 5))) AS x FROM t"]),
     "SELECT max(arr) OVER (PARTITION BY a ORDER BY b) AS x FROM t": ("a field or an element", ["SELECT max(arr[0]) OVER (PARTITION BY a ORDER BY b) AS x FROM t"]),
     "SELECT collect_list(b) OVER (PARTITION BY a ORDER BY b) AS x FROM t": ("Leave ORDER BY and the frame out", ["SELECT collect_list(b) OVER (PARTITION BY a) AS x FROM t"]),
-    "SELECT sum(b) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) AS x FROM t": (
+    "SELECT sum(b) OVER (ORDER BY CAST(b AS DECIMAL(20, 1)) RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM t": (
         "a number, a date or a timestamp in ORDER BY",
-        ["SELECT sum(b) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 30 DAYS PRECEDING AND CURRENT ROW) AS x FROM t", "SELECT sum(b) OVER (ORDER BY CAST(ts AS DATE) RANGE BETWEEN 30 PRECEDING AND CURRENT ROW) AS x FROM t"],
+        ["SELECT sum(b) OVER (ORDER BY b RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM t", "SELECT sum(b) OVER (ORDER BY CAST(b AS DECIMAL(20, 1)) ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM t"],
     ),
     "SELECT count(*) AS x FROM t GROUP BY map(s, a)": (
         "array_sort(transform(map_keys(m), k -> concat_ws('=', k, m[k])))",

@@ -437,6 +437,19 @@ QUERIES: dict[str, Query] = {
         "count(*) OVER (ORDER BY timestamp_millis(b) RANGE BETWEEN INTERVAL '0.002' SECOND PRECEDING AND CURRENT ROW) AS v, "
         "sum(a) OVER (ORDER BY cast(b AS DECIMAL(9, 2)) RANGE BETWEEN 1.5 PRECEDING AND 2 FOLLOWING) AS w FROM t"
     ),
+    "totals at a distance of months": (
+        "SELECT a, n, sum(n) OVER (PARTITION BY a ORDER BY day RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND CURRENT ROW) AS u, "
+        "count(*) OVER (ORDER BY day DESC RANGE BETWEEN INTERVAL '1-1' YEAR TO MONTH FOLLOWING AND "
+        "INTERVAL '1-2' YEAR TO MONTH FOLLOWING) AS v, "
+        "sum(n) OVER (ORDER BY at RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND CURRENT ROW) AS w, "
+        "count(*) OVER (ORDER BY at RANGE BETWEEN INTERVAL 2 MONTHS PRECEDING AND INTERVAL 1 MONTH PRECEDING) AS x, "
+        "max(n) OVER (PARTITION BY b ORDER BY at DESC NULLS FIRST RANGE BETWEEN INTERVAL 1 MONTH FOLLOWING AND UNBOUNDED FOLLOWING) AS y, "
+        "min(n) OVER (ORDER BY local RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL 1 YEAR PRECEDING) AS z, "
+        "count(*) OVER (ORDER BY make_ym_interval(0, n) RANGE BETWEEN INTERVAL '0-3' YEAR TO MONTH PRECEDING AND CURRENT ROW) AS k "
+        "FROM (SELECT a, b, n, date_add(DATE'2023-12-20', n * 9) AS day, at, CAST(at AS TIMESTAMP_NTZ) + make_ym_interval(n % 3, n) AS local "
+        "FROM (SELECT a, b, n, IF(n = 7, NULL, TIMESTAMP'2024-01-28 00:00:00' + make_dt_interval(0, 11 * n)) AS at "
+        "FROM (SELECT a, b, explode(sequence(CAST(coalesce(b, 0) % 3 AS INT), 150, 3)) AS n FROM t)))"
+    ),
     "whole partitions": (
         "SELECT a, b, sum(b) OVER (PARTITION BY a) AS x, avg(b) OVER (PARTITION BY a) AS y, count(*) OVER (PARTITION BY s) AS n, "
         "max(d) OVER () AS h, min(b) OVER (PARTITION BY d) AS l, b - avg(b) OVER (PARTITION BY a, s) AS o "
@@ -658,7 +671,8 @@ test_event_time.py compares those of event time, which are in streaming tables o
 
 NAMED = (
     "count distinct of two columns, of no row of some groups", "no groups", "numbers of rows of the first rank", "python: of no rows",
-    "rows of the first ranks, by doubles and without partitions", "value that guards a division", "whole partitions", "zeros with signs: groups",
+    "rows of the first ranks, by doubles and without partitions", "totals at a distance of months", "value that guards a division",
+    "whole partitions", "zeros with signs: groups",
 )  # fmt: skip
 """Breakages are noticed by these."""
 
