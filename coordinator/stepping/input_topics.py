@@ -21,7 +21,7 @@ from coordinator.starting.same_topics import check_topics
 from coordinator.status import StatusBoard
 from coordinator.stepping.offsets import (
     as_large_as_known,
-    ends_until,
+    ends_of_run,
     of_announced_partitions,
     offsets_after,
     offsets_if_known,
@@ -61,9 +61,7 @@ class InputTopics:
         # Within a run no question to the broker, which would be part of the pause in which a project changes.
         starts = offsets_if_known(log.next_offsets, spec.inputs, self._identities) if former is not None else None
         self._starts = self._find_starts(log.next_offsets) if starts is None else starts
-        self._until = self._ends_of(self._starts) if goal.ends_with_input else None
-        if self._until is not None and former is not None and former._until is not None:
-            self._until = {where: former._until.get(where, end) for where, end in self._until.items()}
+        self._until = self._ends_of_run(log, former) if goal.ends_with_input else None
         self._growth_checked_at = self._monotonic()
 
     @property
@@ -95,8 +93,9 @@ class InputTopics:
         return offsets_after(self._starts, divided)
 
     def ends(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The last stable offsets of all partitions; in a run that ends with its input, those at its start. Shows the lag."""
-        ends = self._ends_of(offsets) if self._until is None else ends_until(self._until, offsets)
+        """The last stable offsets of all partitions; in a run that ends with its input, those at its start. Shows the lag. An end before its
+        offset is left as it is, for `divide` to refuse."""
+        ends = self._ends_of(offsets) if self._until is None else self._until
         lag = {str(partition): ends[partition] - offsets[partition] for partition in ends}
         self._board.update(lag=lag)
         self._board.measures.note_lag(sum(lag.values()))
@@ -125,6 +124,11 @@ class InputTopics:
 
     def _find_starts(self, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return of_announced_partitions(starting_positions(self._topics, self._spec.inputs, known), self._identities)
+
+    def _ends_of_run(self, log: StepLogState, former: InputTopics | None) -> dict[TopicPartition, int]:
+        """Returns where a run ends that reads only what was there at its start."""
+        starts, found = self.next_offsets(log), None if former is None else former._until
+        return ends_of_run(self._ends_of(starts), starts, found or {})
 
     def _ends_of(self, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The last stable offsets; of a batch table, where its load has ended."""

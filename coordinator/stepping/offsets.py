@@ -68,9 +68,17 @@ def as_large_as_known(
     return with_partitions(identities, counts, inputs)
 
 
-def ends_until(until: Mapping[TopicPartition, int], offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The ends of a run that reads only what was there at its start. An earlier run may have read a partition beyond them already."""
-    return {partition: max(end, offsets[partition]) for partition, end in until.items()}
+def ends_of_run(
+    ends: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int], former: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Where a run ends that reads only what was there at its start: at the ends in `former`, which the same run has found before, or else at
+    `ends`, which the broker has said now. `starts`: where the next division starts.
+
+    The run may have read a partition beyond the end in `former`: then it ends where it is. A partition that is shorter than its start keeps
+    its end, because a start beyond the end means lost messages, and `divide` refuses it."""
+    return {
+        where: end if end < starts[where] else max(former.get(where, end), starts[where]) for where, end in ends.items()
+    }
 
 
 def empty_division(step: int, offsets: Mapping[TopicPartition, int]) -> Division:

@@ -26,7 +26,7 @@ from coordinator.stepping.new_nodes import NewNodes
 from coordinator.stepping.offsets import (
     as_large_as_known,
     empty_division,
-    ends_until,
+    ends_of_run,
     of_announced_partitions,
     offsets_after,
     with_partitions,
@@ -42,6 +42,7 @@ from engine.model.rows import Source
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import TopicFacts, Topics
+from io_kafka.errors import OffsetGone
 from io_kafka.formats import SourceFormat
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, Limits
@@ -78,7 +79,13 @@ def test_only_input_topics_may_grow() -> None:
 
 
 def test_available_now_reads_no_further_than_the_start() -> None:
-    assert ends_until({IN0: 5, IN1: 8}, {IN0: 3, IN1: 9}) == {IN0: 5, IN1: 9}
+    assert ends_of_run({IN0: 5, IN1: 8}, {IN0: 3, IN1: 8}, {}) == {IN0: 5, IN1: 8}
+    assert ends_of_run({IN0: 9, IN1: 9, IN2: 4}, {IN0: 3, IN1: 7, IN2: 0}, {IN0: 5, IN1: 6}) == {IN0: 5, IN1: 7, IN2: 4}
+
+
+@pytest.mark.parametrize("former", [{}, {IN0: 8}, {IN0: 4}])
+def test_the_end_of_a_partition_that_is_shorter_than_its_start_is_not_hidden(former: dict[TopicPartition, int]) -> None:
+    assert ends_of_run({IN0: 4}, {IN0: 8}, former) == {IN0: 4}
 
 
 def test_the_first_division_may_be_empty() -> None:
@@ -387,6 +394,26 @@ def test_available_now_ignores_later_messages() -> None:
     assert run.inputs.topics.ends_now
     assert run.divide(run.inputs.choose(run.log, 0)).ends == {IN0: 3}
     assert run.inputs.choose(run.log, 1) is None
+
+
+@pytest.mark.parametrize("goal", [Goal.SERVE, Goal.READ_AVAILABLE])
+def test_a_partition_that_has_lost_its_tail_is_refused_whatever_the_goal(goal: Goal) -> None:
+    """Otherwise a run would record nothing, and the messages that arrive below the position would never be read."""
+    run = Run({IN0: 8, IN1: 8}, rows=16, goal=goal)
+    run.divide(run.inputs.choose(run.log, 0))
+    run.log.write(0)
+    run.cluster.ends = {IN0: 4, IN1: 9}
+    with pytest.raises(OffsetGone, match=r"'in' partition 0: offset 8 does not exist.*\[0, 4\).*shorter than recorded"):
+        run.begun().choose_or_empty(run.log, 1)
+
+
+def test_what_a_run_with_an_end_knows_of_its_ends_outlives_another_program() -> None:
+    run = Run({IN0: 3}, goal=Goal.READ_AVAILABLE)
+    run.cluster.ends[IN0] = 9
+    run.inputs = run.begun(former=run.inputs)
+    assert run.divide(run.inputs.choose(run.log, 0)).ends == {IN0: 3}
+    run.log.write(0)
+    assert run.begun(former=run.inputs).choose(run.log, 1) is None
 
 
 def test_an_added_partition_is_read_from_its_first_offset_and_announced() -> None:

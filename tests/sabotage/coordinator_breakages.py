@@ -694,7 +694,7 @@ COORDINATOR = (
         (
             Edit(
                 "coordinator/stepping/input_topics.py",
-                "if self._until is None else ends_until(self._until, offsets)\n",
+                "if self._until is None else self._until\n",
                 "\n",
             ),
         ),
@@ -702,6 +702,19 @@ COORDINATOR = (
             f"{TEST_INPUTS}::test_available_now_ignores_later_messages",
             f"{END_TO_END}/test_divisions.py::test_available_now_takes_what_was_there_when_it_began",
         ),
+    ),
+    Breakage(
+        "available-now-hides-a-lost-tail",
+        "A run that ends with its input takes a partition that is shorter than its position for one without new messages.",
+        "no silence",
+        (
+            Edit(
+                "coordinator/stepping/offsets.py",
+                "end if end < starts[where] else max(",
+                "max(",
+            ),
+        ),
+        (f"{TEST_INPUTS}::test_a_partition_that_has_lost_its_tail_is_refused_whatever_the_goal",),
     ),
     Breakage(
         "ends-never-move",
