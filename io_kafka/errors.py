@@ -121,6 +121,21 @@ class NothingSince(KafkaFault):
         )
 
 
+class NoSuchStart(KafkaFault):
+    """A source is to begin at an offset that its partition does not hold, or in a partition that does not exist. `source`: its name for users.
+    `held`: the first offset that is there, and the end; None if there is no such partition."""
+
+    def __init__(self, source: str, where: TopicPartition, offset: int, held: tuple[int, int] | None) -> None:
+        self.source, self.where, self.offset, self.held = source, where, offset, held
+        place = f"topic {where.topic!r} partition {where.partition}"
+        found = "does not exist" if held is None else f"holds [{held[0]}, {held[1]})"
+        super().__init__(
+            f"{source}: its startingOffsets begin {place} at offset {offset}, and the partition {found}.",
+            "Correct startingOffsets: -2 begins at the first message that is there, and -1 at the end. A partition that they leave out begins "
+            "at its first message.",
+        )
+
+
 class NoLeader(KafkaFault):
     """A partition exists but has no leader now."""
 

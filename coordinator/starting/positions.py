@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
 from coordinator.specification import InputTopic
+from engine.run.sources import name_of_source
 from io_kafka.clients.topics import Topics
-from io_kafka.errors import NothingSince, UnknownTopic
+from io_kafka.errors import NoSuchStart, NothingSince, UnknownTopic
 from io_kafka.offsets import TopicPartition
 
 EARLIEST, LATEST = -2, -1
@@ -26,7 +27,7 @@ def starting_positions(
 
     A partition that was added to a topic which is being read already begins at its first offset, whatever the source says, so that none of
     its messages is lost. So does a topic that began to match a pattern after the first start. Raises UnknownTopic if a partition that a source
-    names does not exist, and NothingSince."""
+    names does not exist, NoSuchStart if an offset that decides is not there, and NothingSince."""
     inputs = tuple(inputs)
     names = sorted({topic for source in inputs for topic in source.table.topics})
     begin, end = topics.begin_offsets(names), topics.end_offsets(names)
@@ -36,12 +37,16 @@ def starting_positions(
         for missing in sorted((source.table.partitions or frozenset()) - begin.keys()):
             raise UnknownTopic(*missing)
         joins = source.table.pattern is not None and not read_before.isdisjoint(source.table.topics)
+        for topic in [] if joins else sorted(set(source.table.topics) - read_before):
+            _refuse_missing(source, topic, begin)
         for partition in filter(source.table.reads, begin):
             wish = "earliest" if joins or partition.topic in read_before else source.starting_offsets
             offset = known.get(partition)
             if offset is None and (since := since_of(wish)) is not None:
                 offset = _first_since(topics, partition, since, end[partition])
-            chosen = offset if offset is not None else _start(wish, partition, begin[partition], end[partition])
+            chosen = (
+                offset if offset is not None else _start(source, wish, partition, (begin[partition], end[partition]))
+            )
             # Two tables may read one topic. The earlier position counts for both.
             positions[partition] = min(chosen, positions.get(partition, chosen))
     return positions
@@ -72,8 +77,23 @@ def start_in(wish: str, topic: str) -> str | dict[int, int]:
     of the partitions that do not begin at their first."""
     if wish == "latest" or since_of(wish) is not None:
         return wish
-    offsets = {} if wish == "earliest" else json.loads(wish).get(topic, {})
-    return {int(number): int(at) for number, at in offsets.items() if int(at) != EARLIEST}
+    offsets = {} if wish == "earliest" else _offsets_in(wish, topic)
+    return {number: at for number, at in offsets.items() if at != EARLIEST}
+
+
+def _offsets_in(wish: str, topic: str) -> dict[int, int]:
+    """The offsets of a topic's partitions in Spark's JSON form."""
+    return {int(number): int(at) for number, at in json.loads(wish).get(topic, {}).items()}
+
+
+def _refuse_missing(source: InputTopic, topic: str, there: Container[TopicPartition]) -> None:
+    """Raises NoSuchStart if the source names an offset in a partition of the topic that does not exist. When it comes later, the topic is being
+    read already, and the partition is read from its first offset."""
+    wish = start_in(source.starting_offsets, topic)
+    for number, offset in [] if isinstance(wish, str) else sorted(wish.items()):
+        where = TopicPartition(topic, number)
+        if where not in there:
+            raise NoSuchStart(name_of_source(source.table.handle), where, offset, None)
 
 
 def _first_since(topics: Topics, partition: TopicPartition, since: Since, end: int) -> int:
@@ -93,10 +113,17 @@ def depends_on_the_start(source: InputTopic) -> bool:
     return any(int(offset) == LATEST for partitions in json.loads(wish).values() for offset in partitions.values())
 
 
-def _start(wish: str, partition: TopicPartition, begin: int, end: int) -> int:
+def _start(source: InputTopic, wish: str, partition: TopicPartition, held: tuple[int, int]) -> int:
+    """`held`: the first offset of the partition, and its end. Raises NoSuchStart. A batch table begins where its load does, and no user has
+    named that offset: if it is gone, reading says so."""
+    begin, end = held
     if wish == "earliest":
         return begin
     if wish == "latest":
         return end
-    offset = json.loads(wish).get(partition.topic, {}).get(str(partition.partition), EARLIEST)
-    return {EARLIEST: begin, LATEST: end}.get(offset, int(offset))
+    offset = _offsets_in(wish, partition.topic).get(partition.partition, EARLIEST)
+    if offset in (EARLIEST, LATEST):
+        return begin if offset == EARLIEST else end
+    if not (begin <= offset <= end or source.is_table):
+        raise NoSuchStart(name_of_source(source.table.handle), partition, offset, held)
+    return offset

@@ -20,6 +20,7 @@ What a consumer of the outputs has to do is described in io_kafka/step_log/state
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,8 @@ import structlog
 
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
+from coordinator.starting.patterns import with_matching_topics
+from coordinator.starting.positions import starting_positions
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.rights import Operation, refuse_without
 from io_kafka.clients.topics import TopicFacts, Topics
@@ -48,6 +51,7 @@ def rebuild(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> None:
     """Begins a refresh, or continues one that an earlier run began, and ends it with the reset. It runs after the claim, and before any
     database is touched."""
     if writer.state.refresh is None:
+        refuse_wrong_starts(spec, topics)
         plan_of_it = _plan(spec, writer, topics)
         refuse_without(spec.kafka, topics, _rights(spec, plan_of_it), "a full refresh")
         writer.append([plan_of_it])
@@ -79,6 +83,15 @@ def _plan(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> Refresh
         tombstones=tombstones,
         ends=tuple(PartitionOffset(topic=w.topic, partition=w.partition, offset=end) for w, end in ends.items()),
     )
+
+
+def refuse_wrong_starts(spec: PipelineSpec, topics: Topics) -> None:
+    """Raises NoSuchStart or NothingSince if a source cannot begin as it says, before anything is taken back. The pipeline may have begun when
+    its first offsets were there still. Topics that do not exist are looked at later."""
+    given = tuple(source for source in spec.inputs if source.starting_offsets not in ("earliest", "latest"))
+    if given:
+        there, found = topics.names(), with_matching_topics(replace(spec, inputs=given), topics, {}).inputs
+        starting_positions(topics, [source for source in found if there.issuperset(source.table.topics)], {})
 
 
 def _rights(spec: PipelineSpec, plan: Refresh) -> dict[str, tuple[Operation, ...]]:

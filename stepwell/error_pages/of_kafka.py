@@ -93,6 +93,17 @@ PAGES = (
         do="Set `startingOffsetsByTimestampStrategy` = `latest` to begin at the end of such a partition.",
     ),
     Page(
+        slug="no-such-start",
+        classes=("NoSuchStart",),
+        exit_code=ExitCode.KAFKA,
+        what="`startingOffsets` of a source names an offset that the partition does not hold, or a partition that does not exist.",
+        why="Retention or somebody has removed the messages, the number is beyond the end, or the name of a partition is wrong. The end is that "
+        "of the messages that count, so it lies before an open transaction of a producer. `startingOffsets` counts where a pipeline begins to "
+        "read a topic: at its first start, after `--full-refresh`, and for a source that a change adds.",
+        do="Correct `startingOffsets`: -2 begins at the first message that is there, and -1 at the end. A partition that is added later is read "
+        "from its first message, whatever `startingOffsets` say.",
+    ),
+    Page(
         slug="no-leader",
         classes=("NoLeader",),
         exit_code=ExitCode.KAFKA,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -12,9 +14,13 @@ from faults.points import Crash
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
+from io_kafka.errors import NoSuchStart, NothingSince
 from io_kafka.offsets import OffsetRange
+from io_kafka.step_log.records import Refresh
 from storage import host_folder
 from storage.database import Database
+from tests.coordinator.test_inputs import Clock, append_only, spec
+from tests.coordinator.test_positions import TwoPartitions
 from tests.end_to_end.harness import Playground, Resolved
 from tests.end_to_end.threads import threads
 
@@ -89,6 +95,36 @@ def test_another_number_of_workers_may_be_asked_for(play: Playground, written: R
     one = replace(written, spec=replace(written.spec, workers=1))
     play.run(one, full_refresh=True)
     check_rebuilt(play, one, generation=2)
+
+
+@pytest.mark.parametrize(
+    ("topic", "pattern", "starting", "says"),
+    [
+        ("in", None, '{"in": {"0": 2}}', r"begin topic 'in' partition 0 at offset 2, and the partition holds \[3, 9\)"),
+        ("in", "in|other", '{"in": {"1": 10}}', r"begin topic 'in' partition 1 at offset 10"),
+        ("in", None, "since 101", "partition 1 has no message since 101"),
+        ("in", None, '{"in": {"0": 3}}', "nothing is wrong"),
+        ("gone", None, '{"gone": {"0": 2}}', "nothing is wrong"),
+    ],
+)
+def test_a_start_that_is_not_there_is_refused_before_anything_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch, *, topic: str, pattern: str | None, starting: str, says: str
+) -> None:
+    source = append_only("t", topic, starting)
+    source = replace(source, table=replace(source.table, pattern=pattern))
+
+    def go_on(*_: object) -> Refresh:
+        raise Crash("nothing is wrong")
+
+    monkeypatch.setattr(refresh, "_plan", go_on)
+    writer = cast(PipelineWriter, SimpleNamespace(state=SimpleNamespace(refresh=None)))
+    with pytest.raises((NoSuchStart, NothingSince, Crash), match=says):
+        refresh.rebuild(replace(spec(Clock(), 4), inputs=(source,)), writer, cast(Topics, NamedTopics()))
+
+
+class NamedTopics(TwoPartitions):
+    def names(self) -> set[str]:
+        return {"in", "out"}
 
 
 PLACES = [

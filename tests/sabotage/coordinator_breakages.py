@@ -717,6 +717,26 @@ COORDINATOR = (
         (f"{TEST_INPUTS}::test_a_partition_that_has_lost_its_tail_is_refused_whatever_the_goal",),
     ),
     Breakage(
+        "start-beyond-what-is-there",
+        "A source begins at an offset that its partition does not hold, and what arrives below it is never read.",
+        "no silence",
+        (
+            Edit(
+                POSITIONS,
+                "    if not (begin <= offset <= end or source.is_table):\n",
+                "    if not (begin <= offset or source.is_table):\n",
+            ),
+        ),
+        (f"{TEST_POSITIONS}::test_a_start_at_an_offset_that_is_not_there_names_the_offset_and_what_is",),
+    ),
+    Breakage(
+        "refresh-to-a-start-that-is-gone",
+        "A full refresh takes all output back before it finds out that it cannot begin.",
+        "no silence",
+        (Edit("coordinator/starting/refresh.py", "        refuse_wrong_starts(spec, topics)\n", ""),),
+        ("tests/coordinator/test_refresh.py::test_a_start_that_is_not_there_is_refused_before_anything_is_taken_back",),
+    ),
+    Breakage(
         "ends-never-move",
         "A view that has an error over the rows up to the end of a step stops the pipeline for ever, whatever rows follow.",
         "no silence",

@@ -27,7 +27,7 @@ NOT_OF_A_WORKER = {
     "BadLogRecord", "BrokenStepLog", "DigestMismatch", "StepBeyondEnd", "InputChanged", "ErrorsDiffer",
     "UnsuitableStepLog", "Fenced", "WriteRefused", "PlanMissing", "UnsuitablePlanTopic",
     "OutcomeUnknown", "StepLogGone", "TopicExists", "JarsUnavailable", "LocalBrokerFault", "EngineError", "KafkaFault", "StorageError",
-    "CannotConnect", "RightsMissing", "NoTopicMatches", "NothingSince", "Redivided", "ViewsInError", "NotAlone",
+    "CannotConnect", "RightsMissing", "NoTopicMatches", "NothingSince", "NoSuchStart", "Redivided", "ViewsInError", "NotAlone",
     "StoreFault", "FaultAtRoot", "PackError", "DamagedManifest", "BadBackup",
 }  # fmt: skip
 """Faults of the step log, of the writers and of the local broker, which only the coordinator has; and bases."""
