@@ -254,7 +254,11 @@ def _rows_of(table: SourceTable, records: TopicMessages, given: StepInput, repor
             return rows_in(table.format, records)
         decoded = decode(table.format, records, given.truncate.get(table.handle, "fail"))
     except TimestampBeyondRange as fault:
-        what_to_do = "Correct the producer, and begin behind the message with a startingOffsets in JSON."
+        what_to_do = (
+            "Correct the producer. A reader of the messages themselves cannot leave one out. To go on without this message and those before it, "
+            "let startingOffsets begin behind it, and run `stepwell run --full-refresh`. A declared table with 'metadata.timestamp' can leave "
+            "it out by 'on.error' = 'skip'."
+        )
         raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).locate(
             owner=name_of_source(table.handle), place=fault.place, step=given.step
         ) from None

@@ -30,7 +30,7 @@ from io_kafka.formats.keys import Keys
 from io_kafka.formats.message_fields import MESSAGE_FIELDS
 from io_kafka.formats.moved_keys import moved_keys, refuse_moved, with_former_rows
 from io_kafka.formats.reading import parse_keys, parse_values
-from io_kafka.formats.records import column_of
+from io_kafka.formats.records import columns_of
 from io_kafka.formats.spec import Decoded, Rejected, SourceFormat
 from io_kafka.formats.table import format_of
 from io_kafka.formats.table_events import NO_EVENTS, TableEvents, is_op, table_events
@@ -52,26 +52,30 @@ NO_KEY = (
 )
 
 Metadata = Mapping[str, pa.Array]
-"""The columns that messages have besides their values, by the names in `SourceFormat.metadata`, one entry for each message."""
+"""The columns that messages have besides their values, by the names in `SourceFormat.metadata`, one entry for each message. A timestamp that no
+TIMESTAMP can hold is null, and makes the message malformed."""
 
 
 def decode(source: SourceFormat, records: TopicMessages, truncate: Truncate = "fail") -> Decoded:
     """Rows: `c0`.. and `weight` (append, changelog without a key), or `c0`.., `deleted`, `partition`, `offset`. `truncate`: the policy of the
-    step. Raises TimestampBeyondRange."""
+    step."""
     keys, values, offsets = records.messages.keys, records.messages.values, records.messages.offsets
     assert len(keys) == len(values) == len(records.partitions) == len(offsets)
-    metadata = {name: column_of(records, name) for _, name in source.metadata}
+    metadata, of_records = columns_of(records, [name for _, name in source.metadata])
     events = NO_EVENTS
     if format_of(source.encoding).is_json and source.mode != "append":
         values = tombstones_as_null(values, source.payload)
     if source.mode == "append":
-        rows, faults = _append(source, values, metadata)
+        rows, faults = _append(source, values, metadata, of_records)
     elif not source.keyed:
         rows, faults, events = _stateless(source, values, truncate)
     else:
         images = _upserts(source, values) if source.mode == "upsert" else _changes(source, values, truncate)
         events = images.events
-        images = images._replace(columns=_whole(source, images.columns, metadata))
+        needed = {
+            at: reason for at, reason in of_records.items() if not images.deleted[at]
+        }  # a deletion needs no such column
+        images = images._replace(columns=_whole(source, images.columns, metadata), faults={**needed, **images.faults})
         rows, faults = _join_keys(source, parse_keys(source, keys), images, records.partitions, offsets)
     rejected = [
         Rejected(records.partitions[position].as_py(), offsets[position].as_py(), faults[position])
@@ -80,16 +84,18 @@ def decode(source: SourceFormat, records: TopicMessages, truncate: Truncate = "f
     return Decoded(rows, rejected, len(events.ignored))
 
 
-def _append(source: SourceFormat, values: pa.Array, metadata: Metadata) -> tuple[pa.Table, Faults]:
+def _append(source: SourceFormat, values: pa.Array, metadata: Metadata, of_records: Faults) -> tuple[pa.Table, Faults]:
     parsed = parse_values(source, values, source.payload)
     of_rows = {name: column.take(pa.array(parsed.at)) for name, column in metadata.items()}
     columns = _whole(source, parsed.rows.columns, of_rows)
-    faults = dict(parsed.faults)
+    faults = {**of_records, **dict(parsed.faults)}
     if source.limits:
         columns = fit_columns(columns, source.schema.names, source.limits, parsed.at, faults)
-        good = pa.array(~np.isin(parsed.at, list(faults)))
-        columns = [column.filter(good) for column in columns]
-    return _with_weights(columns, np.ones(len(parsed.at) - (len(faults) - len(parsed.faults)), dtype=np.int64)), faults
+    if len(faults) == len(parsed.faults):
+        return _with_weights(columns, np.ones(len(parsed.at), np.int64)), faults
+    good = ~np.isin(parsed.at, list(faults))
+    columns = [column.filter(pa.array(good)) for column in columns]
+    return _with_weights(columns, np.ones(np.count_nonzero(good), np.int64)), faults
 
 
 def _whole(source: SourceFormat, payload: list[pa.Array], metadata: Metadata) -> list[pa.Array]:

@@ -33,6 +33,9 @@ _EXTRAS = {"timestamp": Extras.TIMESTAMPS, "timestampType": Extras.TIMESTAMPS, "
 
 MICROSECONDS_PER_MILLISECOND = 1000
 
+TIMESTAMP_MS_MAX = (2**63 - 1) // MICROSECONDS_PER_MILLISECOND
+"""The largest number of milliseconds, before or after 1970, that a TIMESTAMP can hold. A producer that writes nanoseconds sends larger ones."""
+
 
 class TimestampBeyondRange(Exception):
     """A record's timestamp is beyond what a TIMESTAMP can hold. Spark fails on it too. `place` and `reason` are for users."""
@@ -56,14 +59,22 @@ def extras_of(names: Iterable[str]) -> Extras:
 
 
 def rows_of(form: RecordFormat, records: TopicMessages) -> pa.Table:
-    """One row of weight 1 for each message: `c0`.., `weight`."""
-    columns = [column_of(records, field.name).cast(field.type) for field in form.schema]
+    """One row of weight 1 for each message: `c0`.., `weight`. Raises TimestampBeyondRange."""
+    found, faults = columns_of(records, form.schema.names)
+    for at, reason in faults.items():
+        raise TimestampBeyondRange(records.place_of(at), reason)
+    columns = [found[field.name].cast(field.type) for field in form.schema]
     columns.append(pa.repeat(pa.scalar(1, pa.int64()), records.messages.length))
     return pa.Table.from_arrays(columns, names=[*(f"c{i}" for i in range(len(form.schema))), "weight"])
 
 
-def column_of(records: TopicMessages, name: str) -> pa.Array:
-    """One of COLUMNS. Raises TimestampBeyondRange."""
+def columns_of(records: TopicMessages, names: Iterable[str]) -> tuple[dict[str, pa.Array], dict[int, str]]:
+    """Returns those of COLUMNS with these names, and why some messages have a null where none should be, by position in ascending order."""
+    faults: dict[int, str] = {}
+    return {name: _column(records, name, faults) for name in names}, faults
+
+
+def _column(records: TopicMessages, name: str, faults: dict[int, str]) -> pa.Array:
     match name:
         case "key":
             return records.messages.keys
@@ -76,7 +87,7 @@ def column_of(records: TopicMessages, name: str) -> pa.Array:
         case "offset":
             return records.messages.offsets
         case "timestamp":
-            return _microseconds(records)
+            return _microseconds(records, faults)
         case "timestampType":
             return records.messages.extras.field("timestamp_type")
         case "headers":
@@ -84,12 +95,15 @@ def column_of(records: TopicMessages, name: str) -> pa.Array:
     raise AssertionError(f"a message has no {name}")
 
 
-def _microseconds(records: TopicMessages) -> pa.Array:
+def _microseconds(records: TopicMessages, faults: dict[int, str]) -> pa.Array:
+    """The timestamps, with a null and a fault for each that no TIMESTAMP can hold."""
     milliseconds = records.messages.extras.field("timestamp")
     try:
         moments = pc.multiply_checked(milliseconds, MICROSECONDS_PER_MILLISECOND)
     except pa.ArrowInvalid:
-        at = pc.index(milliseconds, pc.max(milliseconds)).as_py()
-        reason = f"the record's timestamp is {milliseconds[at]} ms since 1970, which no TIMESTAMP can hold"
-        raise TimestampBeyondRange(records.place_of(at), reason) from None
+        beyond = pc.or_(pc.greater(milliseconds, TIMESTAMP_MS_MAX), pc.less(milliseconds, -TIMESTAMP_MS_MAX))
+        for at in pc.indices_nonzero(beyond).to_pylist():
+            faults[at] = f"the record's timestamp is {milliseconds[at]} ms since 1970, which no TIMESTAMP can hold"
+        nothing = pa.scalar(None, milliseconds.type)
+        moments = pc.multiply_checked(pc.if_else(beyond, nothing, milliseconds), MICROSECONDS_PER_MILLISECOND)
     return moments.cast(pa.timestamp("us", "UTC"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -263,5 +264,29 @@ def test_a_timestamp_beyond_the_range_stops_the_step() -> None:
     batch = raw_batch(OffsetRange("a", 0, 0, 1), Messages(nothing, nothing, pa.array([0]), extras))
     columns = pa.schema([("timestamp", COLUMNS_OF_RECORDS["timestamp"])])
     tables = {"a": SourceTable("a", ("a",), RecordFormat("a", columns))}
-    with pytest.raises(DataError, match="source a, topic a, partition 0, offset 0, step 3: the record's timestamp is"):
+    place = "source a, topic a, partition 0, offset 0, step 3"
+    with pytest.raises(DataError, match=re.compile(f"{place}: the record's timestamp is .*--full-refresh", re.DOTALL)):
         read_sources(Circuit((Source((), tuple(columns.types), "a"),)), tables, given(3, "a", "skip"), [batch])
+
+
+def test_a_message_whose_timestamp_is_beyond_the_range_is_left_to_the_policy_of_its_table() -> None:
+    stamps = [{"timestamp": at, "timestamp_type": 0} for at in (1, 10**18, 3)]
+    values = pa.array([b'{"n": 1}', b'{"n": 2}', b'{"n": 3}'], pa.binary())
+    extras = pa.array(stamps, TYPES[Extras.TIMESTAMPS])
+    batch = raw_batch(
+        OffsetRange("a", 4, 7, 10), Messages(pa.nulls(3, pa.binary()), values, pa.array([7, 8, 9]), extras)
+    )
+    columns = pa.schema([("n", pa.int32()), ("ts", COLUMNS_OF_RECORDS["timestamp"])])
+    tables = {"t": SourceTable("t", ("a",), SourceFormat("t", columns, metadata=(("ts", "timestamp"),)))}
+    nodes = Circuit((Source((), tuple(columns.types), "t"),))
+    place = "source t, topic a, partition 4, offset 8, step 3"
+    says = f"{place}: malformed message: the record's timestamp is 1000000000000000000 ms .*'on.error' = 'skip'"
+    with pytest.raises(DataError, match=re.compile(says, re.DOTALL)):
+        read_sources(nodes, tables, given(3, "t", "fail"), [batch])
+    for policy in ("skip", "dead-letter"):
+        rows, report = read_sources(nodes, tables, given(3, "t", policy), [batch])
+        assert rows[0].column(0).to_pylist() == [1, 3] and report.skipped == {"t": 1}
+        letters = [json.loads(letter.value) for letter in report.dead.get("t", ())]
+        assert [(letter["offset"], letter["value"]) for letter in letters] == [(8, '{"n": 2}')][
+            : policy == "dead-letter"
+        ]

@@ -24,6 +24,23 @@ READERS = (
         (f"{TEST_PATTERNS}::test_a_topic_that_matches_later_begins_at_its_first_offset",),
     ),
     Breakage(
+        "a-timestamp-that-nothing-holds-is-null",
+        "A message whose record has a timestamp beyond the range becomes a row with a null in its place.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/formats/decode.py",
+                "    faults = {**of_records, **dict(parsed.faults)}\n",
+                "    faults = dict(parsed.faults)\n",
+            ),
+            Edit("io_kafka/formats/decode.py", "faults={**needed, **images.faults})\n", "faults=images.faults)\n"),
+        ),
+        (
+            f"{TEST_RECORDS}::test_a_timestamp_beyond_the_range_makes_its_message_malformed",
+            f"{TEST_RECORDS}::test_a_deletion_needs_no_timestamp",
+        ),
+    ),
+    Breakage(
         "a-pattern-that-matches-a-part",
         "A pattern takes the topics whose names begin as it says.",
         "the batch answer",

@@ -8,9 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from base.options import Mode
 from io_kafka.extras import TYPES, Extras, header_sizes
-from io_kafka.formats import SourceFormat
+from io_kafka.formats import Decoded, SourceFormat
+from io_kafka.formats import decode as decode_records
 from io_kafka.formats.records import COLUMNS, RecordFormat, TimestampBeyondRange, extras_of, rows_of
+from io_kafka.formats.text_limits import TextLimit
 from io_kafka.messages import Messages, TopicMessages
 from tests.io_kafka.formats.decoding import decode
 
@@ -75,6 +78,61 @@ def test_a_timestamp_beyond_the_range_names_its_message() -> None:
     with pytest.raises(TimestampBeyondRange, match=r"topic t, partition 0, offset 7: .* 9300000000000000 ms") as raised:
         rows_of(EVERYTHING, records(HEADERS, [1, 9_300_000_000_000_000, 3], [0, 0, 0]))
     assert raised.value.place == "topic t, partition 0, offset 7"
+
+
+def test_a_timestamp_beyond_the_range_on_either_side_is_the_one_that_is_named() -> None:
+    largest = (2**63 - 1) // 1000
+    assert rows_of(EVERYTHING, records(HEADERS, [largest, -largest, 0], [0, 0, 0])).num_rows == 3
+    with pytest.raises(TimestampBeyondRange, match=f"offset 7: .* {-largest - 1} ms"):
+        rows_of(EVERYTHING, records(HEADERS, [largest, -largest - 1, 3], [0, 0, 0]))
+
+
+NANOSECONDS = 1_700_000_000_000_000_000
+STAMPED = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("x", pa.string())])
+
+
+def stamped(mode: Mode, key: tuple[str, ...], values: list[bytes | None], limit: int | None = None) -> Decoded:
+    """Of messages of which those at odd positions have nanoseconds for their timestamp, from offset 20 on."""
+    count = len(values)
+    stamps = [{"timestamp": NANOSECONDS if n % 2 else 1000 + n, "timestamp_type": 0} for n in range(count)]
+    keys, offsets = pa.nulls(count, pa.binary()), pa.array(range(20, 20 + count), pa.int64())
+    messages = Messages(keys, pa.array(values, pa.binary()), offsets, pa.array(stamps, TYPES[Extras.TIMESTAMPS]))
+    limits = () if limit is None else (TextLimit(("x",), limit, padded=False),)
+    form = SourceFormat("h", STAMPED, mode, key, (("ts", "timestamp"),), limits=limits)
+    return decode_records(form, TopicMessages("t", pa.array([3] * count, pa.int32()), messages))
+
+
+REASON = f"the record's timestamp is {NANOSECONDS} ms since 1970, which no TIMESTAMP can hold"
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+def test_a_timestamp_beyond_the_range_makes_its_message_malformed(limit: int | None) -> None:
+    rows = [
+        b'{"id":1,"x":"a"}',
+        b'{"id":2,"x":"b"}',
+        b"no JSON",
+        b"no JSON",
+        b'{"id":5,"x":"long"}',
+        b'{"id":6,"x":"long"}',
+    ]
+    found = stamped("append", (), rows, limit)
+    assert found.rows.column(0).to_pylist() == ([1, 5] if limit is None else [1])
+    reasons = {offset: reason for partition, offset, reason in found.rejected if partition == 3}
+    assert sorted(reasons) == ([21, 22, 23, 25] if limit is None else [21, 22, 23, 24, 25])
+    assert reasons[21] == reasons[25] == REASON and reasons[22] == reasons[23]
+
+
+def test_a_deletion_needs_no_timestamp() -> None:
+    upserts = [b'{"id":1,"x":"a"}', b'{"id":1,"x":"b"}', b'{"id":2}', None]
+    found = stamped("upsert", ("id",), upserts)
+    assert found.rows.column(0).to_pylist() == [1, 2]
+    assert [(at, why == REASON) for _, at, why in found.rejected] == [(21, True), (23, False)], (
+        "one deletion names no key"
+    )
+    changes = [b"{}", b'{"before":{"id":1},"op":"d"}', b"{}", b'{"after":{"id":2},"op":"u"}', b"{}", b'{"op":"t"}']
+    found = stamped("changelog", ("id",), changes)
+    assert [(row["c0"], row["c1"], row["deleted"]) for row in found.rows.to_pylist()] == [(1, None, True)]
+    assert [(at, why == REASON) for _, at, why in found.rejected if at % 2] == [(23, True), (25, False)]
 
 
 def test_columns_of_the_record_beside_those_of_the_value() -> None:
