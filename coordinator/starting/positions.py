@@ -81,6 +81,18 @@ def start_in(wish: str, topic: str) -> str | dict[int, int]:
     return {number: at for number, at in offsets.items() if at != EARLIEST}
 
 
+def offsets_given(text: str) -> dict[str, dict[str, int]] | None:
+    """Spark's JSON of offsets by topic and partition; None if it is none."""
+    try:
+        found = {
+            topic: {number: int(at) for number, at in places.items()} for topic, places in json.loads(text).items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        return None
+    known = all(number.isdecimal() and at >= EARLIEST for places in found.values() for number, at in places.items())
+    return found if known else None
+
+
 def _offsets_in(wish: str, topic: str) -> dict[int, int]:
     """The offsets of a topic's partitions in Spark's JSON form."""
     return {int(number): int(at) for number, at in json.loads(wish).get(topic, {}).items()}

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from base.secrets import mask_value, remember_all
-from coordinator.starting.positions import EARLIEST as EARLIEST_NUMBER
 from coordinator.starting.positions import LATEST as LATEST_NUMBER
-from coordinator.starting.positions import Since, start_in
+from coordinator.starting.positions import Since, offsets_given, start_in
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings
@@ -236,7 +235,7 @@ class _Reader:
                     "Spark refuses it for spark.read too: use spark.readStream, or earliest.",
                 )
             return value.lower()
-        offsets = _offsets(value)
+        offsets = offsets_given(value)
         if offsets is None:
             example = topics.names[0] if topics.names else "topic"
             self.error(
@@ -284,20 +283,6 @@ def _is_understood(pattern: str) -> bool:
 def _servers(text: str) -> frozenset[str]:
     """The addresses, without regard to their order. Spark's guides write localhost, and a pipeline's default is 127.0.0.1."""
     return frozenset(re.sub(r"^localhost(?=:|$)", "127.0.0.1", part.strip().lower()) for part in text.split(","))
-
-
-def _offsets(text: str) -> dict[str, dict[str, int]] | None:
-    """Spark's JSON of offsets by topic and partition; None if it is none."""
-    try:
-        found = {
-            topic: {number: int(at) for number, at in places.items()} for topic, places in json.loads(text).items()
-        }
-    except (ValueError, TypeError, AttributeError):
-        return None
-    known = all(
-        number.isdecimal() and at >= EARLIEST_NUMBER for places in found.values() for number, at in places.items()
-    )
-    return found if known else None
 
 
 def disagreements(sources: Sequence[SourceSpec]) -> list[ProjectError]:

@@ -6,13 +6,13 @@ tables.py, and what those of a format mean is in message_formats.py and output_f
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from pyspark.sql.types import AtomicType, DataType, DoubleType, FloatType, StructType
 
 from base.options import Mode, OnError
 from base.secrets import mask_value, remember_all
+from coordinator.starting.positions import offsets_given
 from stepwell.errors import ProjectError, UnsupportedError, did_you_mean
 from stepwell.project import debezium_properties, message_formats, stored
 from stepwell.project.elements import OutputDefinition
@@ -190,16 +190,18 @@ class TableProperties:
         value = self.values.get("startingoffsets", "earliest").strip()
         if value.lower() in ("earliest", "latest"):
             return value.lower()
-        try:
-            offsets = json.loads(value)[topic]
-            if all(partition.isdecimal() and int(offset) >= -2 for partition, offset in offsets.items()):
-                return value
-        except (ValueError, KeyError, TypeError, AttributeError):
-            pass
-        raise self.error(
-            f"startingOffsets = {value} is not known",
-            f'It is earliest, latest, or {{"{topic}": {{"0": 23, "1": -2}}}}: by partition, -2 earliest, -1 latest.',
-        )
+        offsets = offsets_given(value)
+        if offsets is None or topic not in offsets:
+            raise self.error(
+                f"startingOffsets = {value} is not known",
+                f'It is earliest, latest, or {{"{topic}": {{"0": 23, "1": -2}}}}: by partition, -2 earliest, -1 latest.',
+            )
+        if others := sorted(offsets.keys() - {topic}):
+            raise self.error(
+                f"startingOffsets names {', '.join(others)}, and the table reads {topic}",
+                "Name the topic that is read, and no other.",
+            )
+        return value
 
     def dead_letter_topic(self, topic: str, on_error: OnError) -> str | None:
         named = self.values.get("dead.letter.topic")

@@ -88,6 +88,10 @@ def test_a_changelog_may_have_a_key_and_dead_letters_have_a_default_topic(spark:
         ({"startingOffsets": "yesterday"}, "-2 earliest"),
         ({"startingOffsets": '{"other": {"0": 1}}'}, "-2 earliest"),
         ({"startingOffsets": '{"x": {"0": -3}}'}, "-2 earliest"),
+        (
+            {"startingOffsets": '{"x": {"0": 3}, "other": {"0": 1}, "and": {}}'},
+            "startingOffsets names and, other, and the table reads x\n.*Name the topic",
+        ),
         ({"on.error": "ignore"}, "fail, skip, dead-letter"),
         ({"dead.letter.topic": "d"}, "on.error is not dead-letter"),
         ({"metadata.offset": "m"}, "metadata.offset = m is not a column"),
