@@ -43,6 +43,9 @@ WATCHED_CONFIG = (
 )
 """The settings that decide whether a topic can serve as input or output. All others are left to the user."""
 
+EXPIRY_CONFIG = ("retention.ms", "retention.bytes")
+"""The age at which messages expire, and the size of a partition above which its oldest messages do. -1 is no limit."""
+
 
 @dataclass(frozen=True)
 class TopicFacts:
@@ -57,6 +60,15 @@ class TopicFacts:
     @property
     def compacted(self) -> bool:
         return "compact" in self.config.get("cleanup.policy", "")
+
+    @property
+    def expiry(self) -> Mapping[str, int]:
+        """The limits beyond which the broker deletes messages, whatever their keys: those of EXPIRY_CONFIG that are in force. A topic may be
+        compacted and have some too."""
+        if "delete" not in self.config.get("cleanup.policy", "delete"):
+            return {}
+        limits = {name: int(self.config.get(name, "-1")) for name in EXPIRY_CONFIG}
+        return {name: limit for name, limit in limits.items() if limit >= 0}
 
 
 class Topics:

@@ -1,4 +1,4 @@
-"""Checks of the broker, the step log, and the input and output topics: whether they exist, and whether they keep what they must keep."""
+"""Checks of the broker, the step log, and the input and output topics. What the settings of an input or output mean, topic_rules.py says."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from io_kafka.clients.step_log_reader import LOG_CONFIG, StepLogReader
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.errors import KafkaFault, NotAuthorized, UnknownTopic
 from stepwell.doctor.check import Check
+from stepwell.doctor.topic_rules import input_check, output_check
 from stepwell.project.tables import OutputSpec, SourceSpec
 
 ANSWER_SECONDS_MAX = 5.0
@@ -23,9 +24,6 @@ ANSWER_SECONDS_MAX = 5.0
 ANSWER_MS_SLOW = 1000.0
 
 MISSING = "Create it, or correct 'subscribe' of the table; `stepwell run` makes it only on the local broker."
-
-RETENTION_CHECKPOINTS_MIN = 10
-"""After a crash the input since the last checkpoint is read again. Ten intervals leave time to notice that a service is down."""
 
 
 def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | None]:
@@ -144,38 +142,7 @@ def _input_checked(topics: Topics, source: SourceSpec, topic: str, checkpoint_in
         return _asked_in_vain(f"input {topic}", facts)
     if facts is None:
         return Check(f"input {topic}", "FAIL", f"missing; read by {source.handle} ({source.location})", MISSING)
-    return _input_check(facts, source, checkpoint_interval_s)
-
-
-def _input_check(facts: TopicFacts, source: SourceSpec, checkpoint_interval_s: float) -> Check:
-    name = f"input {facts.name}"
-    retention_s = _retention_s(facts)
-    least_s = RETENTION_CHECKPOINTS_MIN * checkpoint_interval_s
-    if retention_s is not None and retention_s < least_s:
-        return Check(
-            name, "FAIL",
-            f"retention.ms is {retention_s * 1e3:.0f}, shorter than {RETENTION_CHECKPOINTS_MIN} checkpoint intervals",
-            f"Input that expires before a checkpoint holds it is lost: set retention.ms to {least_s * 1e3:.0f} or more, "
-            "or shorten stepwell.checkpoint.interval.",
-        )  # fmt: skip
-    if facts.compacted and source.mode != "upsert":
-        return Check(
-            name, "FAIL",
-            f"it is compacted, and {source.handle} reads it in mode {source.mode}: messages of one key vanish before they are read",
-            "Set cleanup.policy=delete on the topic; or, if the last message of a key is its row, read it in mode upsert.",
-        )  # fmt: skip
-    if (
-        not facts.compacted
-        and source.mode == "upsert"
-        and retention_s is not None
-        and source.starting_offsets == "earliest"
-    ):
-        return Check(
-            name, "WARN",
-            f"mode upsert, not compacted: keys older than {retention_s / 3600:.1f} h are missing after a rebuild",
-            "Set cleanup.policy=compact on the topic, or retention.ms=-1.",
-        )  # fmt: skip
-    return Check(name, "OK", f"{_partitions(facts)}, mode {source.mode}")
+    return input_check(facts, source, checkpoint_interval_s)
 
 
 def output_checks(topics: Topics, outputs: Sequence[OutputSpec]) -> list[Check]:
@@ -187,34 +154,9 @@ def output_checks(topics: Topics, outputs: Sequence[OutputSpec]) -> list[Check]:
             checks.append(_asked_in_vain(name, facts))
         elif facts is None:
             checks.append(Check(name, "OK", "will be made by the first run"))
-        elif output.mode == "upsert" and not facts.compacted:
-            what_to_do = "Set cleanup.policy=compact on the topic; without it, rows that do not change expire, or nothing ever does."
-            checks.append(Check(name, "WARN", "mode upsert, not compacted", what_to_do))
-        elif output.mode != "upsert" and facts.compacted:
-            what_to_do = "Set cleanup.policy=delete on the topic: rows of one key would vanish."
-            checks.append(Check(name, "FAIL", f"mode {output.mode}, compacted", what_to_do))
-        elif output.partitions not in (None, facts.partitions):
-            what_to_do = "Nothing alters a topic that is there: correct 'partitions', or name another topic."
-            checks.append(
-                Check(name, "WARN", f"{_partitions(facts)}, and 'partitions' = {output.partitions}", what_to_do)
-            )
         else:
-            checks.append(Check(name, "OK", f"{_partitions(facts)}, mode {output.mode}"))
+            checks.append(output_check(facts, output))
     return checks
-
-
-def _partitions(facts: TopicFacts) -> str:
-    insync = facts.config.get("min.insync.replicas")
-    return f"{facts.partitions} partition{'s' * (facts.partitions != 1)}" + (
-        f", min.insync.replicas {insync}" if insync else ""
-    )
-
-
-def _retention_s(facts: TopicFacts) -> float | None:
-    """The retention of a topic in seconds; None if nothing expires."""
-    retention_ms = int(facts.config.get("retention.ms", "-1"))
-    expires = "delete" in facts.config.get("cleanup.policy", "delete")
-    return retention_ms / 1e3 if expires and retention_ms >= 0 else None
 
 
 def _facts(topics: Topics, name: str) -> TopicFacts | KafkaFault | None:

@@ -102,6 +102,11 @@ class SourceSpec:
     unavailable: str = UNAVAILABLE_VALUE
     """What stands for a value that the database has not sent."""
 
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the last message of a key is its row: in mode upsert, and in a changelog with a key."""
+        return bool(self.key)
+
 
 @dataclass(frozen=True, kw_only=True)
 class OutputSpec:

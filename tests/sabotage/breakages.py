@@ -13,6 +13,7 @@ from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.copying_breakages import COPIES
 from tests.sabotage.debezium_breakages import DEBEZIUM
 from tests.sabotage.definition_breakages import DEFINED
+from tests.sabotage.doctor_breakages import DOCTOR
 from tests.sabotage.draining_breakages import DRAINED
 from tests.sabotage.engine_breakages import ENGINE
 from tests.sabotage.error_breakages import ERRORS
@@ -63,6 +64,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *READERS,
     *SECRETS_AND_LOGS,
     *GUIDES,
+    *DOCTOR,
     *TABLE_BREAKAGES,
     *PROJECT_BREAKAGES,
     *FORMATS,

@@ -1,0 +1,38 @@
+"""Mistakes in what `stepwell doctor` says of topics, and of a service that does not answer."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+RULES, TOPICS = "stepwell/doctor/topic_rules.py", "io_kafka/clients/topics.py"
+TEST_RULES = "tests/stepwell/test_topic_rules.py"
+
+DOCTOR = (
+    Breakage(
+        "keyed-changelog-must-not-be-compacted",
+        "doctor refuses a compacted topic of Debezium, whose table has a key.",
+        "what doctor says",
+        (
+            Edit(
+                RULES,
+                "if not facts.compacted or source.is_keyed:",
+                'if not facts.compacted or source.mode == "upsert":',
+            ),
+        ),
+        (f"{TEST_RULES}::test_compaction_is_right_where_the_last_message_of_a_key_is_its_row",),
+    ),
+    Breakage(
+        "compaction-hides-what-expires",
+        "doctor takes a topic of which messages expire for one that keeps them, because it is compacted too.",
+        "what doctor says",
+        (Edit(TOPICS, '        if "delete" not in self', '        if self.compacted or "delete" not in self'),),
+        (f"{TEST_RULES}::test_compaction_does_not_keep_what_the_policy_deletes_too",),
+    ),
+    Breakage(
+        "size-of-a-topic-without-notice",
+        "doctor looks at the age at which input expires, and not at the size.",
+        "what doctor says",
+        (Edit(TOPICS, 'EXPIRY_CONFIG = ("retention.ms", "retention.bytes")', 'EXPIRY_CONFIG = ("retention.ms",)'),),
+        (f"{TEST_RULES}::test_input_that_expires_by_size_may_be_lost_before_it_is_in_a_checkpoint",),
+    ),
+)
