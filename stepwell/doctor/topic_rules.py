@@ -17,6 +17,9 @@ from stepwell.project.tables import OutputSpec, SourceSpec
 RETENTION_CHECKPOINTS_MIN = 10
 """After a crash the input since the last checkpoint is read again. Ten intervals leave time to notice that a service is down."""
 
+TOMBSTONE_SECONDS_MIN = 24 * 3600.0
+"""How long a tombstone should stay, which is Kafka's default. A night's stop is usual, and one of a weekend is not known in advance."""
+
 
 @dataclass(frozen=True)
 class _Finding:
@@ -33,6 +36,7 @@ def input_check(facts: TopicFacts, source: SourceSpec, checkpoint_interval_s: fl
         _lost_to_compaction(facts, source),
         _lost_to_a_rebuild(facts, source),
         _lost_by_size(facts),
+        _lost_tombstones(facts, source, checkpoint_interval_s),
     ]
     return _check(f"input {facts.name}", f"{_partitions(facts)}, mode {source.mode}", found)
 
@@ -100,6 +104,19 @@ def _lost_by_size(facts: TopicFacts) -> _Finding | None:
         f"retention.bytes is {facts.expiry['retention.bytes']}: the oldest messages of a larger partition expire, however young they are",
         "Input that expires before a checkpoint holds it is lost: set retention.bytes=-1, or make it larger than what comes to a partition "
         "during the longest stop.",
+    )
+
+
+def _lost_tombstones(facts: TopicFacts, source: SourceSpec, checkpoint_interval_s: float) -> _Finding | None:
+    """A row whose tombstone is gone before it was read stays, and no gap in the offsets tells: compaction leaves gaps in any case."""
+    stay_ms = facts.config.get("delete.retention.ms")
+    least_ms = 1e3 * max(TOMBSTONE_SECONDS_MIN, RETENTION_CHECKPOINTS_MIN * checkpoint_interval_s)
+    if not facts.compacted or not source.is_keyed or stay_ms is None or int(stay_ms) >= least_ms:
+        return None
+    return _Finding(
+        "WARN",
+        f"delete.retention.ms is {stay_ms}: a key that is deleted while the pipeline stands still for longer may keep its row, without an error",
+        f"Set delete.retention.ms to more than the longest stop, and to {least_ms:.0f} at least.",
     )
 
 

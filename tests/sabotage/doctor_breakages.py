@@ -35,4 +35,11 @@ DOCTOR = (
         (Edit(TOPICS, 'EXPIRY_CONFIG = ("retention.ms", "retention.bytes")', 'EXPIRY_CONFIG = ("retention.ms",)'),),
         (f"{TEST_RULES}::test_input_that_expires_by_size_may_be_lost_before_it_is_in_a_checkpoint",),
     ),
+    Breakage(
+        "tombstones-without-notice",
+        "doctor finds a keyed input good whose tombstones vanish at once.",
+        "what doctor says",
+        (Edit(RULES, "stay_ms is None or int(stay_ms) >= least_ms:", "stay_ms is None or int(stay_ms) >= 0:"),),
+        (f"{TEST_RULES}::test_a_tombstone_has_to_stay_until_it_is_read",),
+    ),
 )

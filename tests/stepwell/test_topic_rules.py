@@ -77,6 +77,22 @@ def test_input_that_expires_by_size_may_be_lost_before_it_is_in_a_checkpoint() -
     assert _input({**COMPACTED, "retention.ms": "1"}, "upsert", ("k",)).level == "OK", "nothing expires"
 
 
+@pytest.mark.parametrize("mode", ["upsert", "changelog"])
+def test_a_tombstone_has_to_stay_until_it_is_read(mode: Mode) -> None:
+    short = {**COMPACTED, "delete.retention.ms": str(int(DAY_MS) - 1)}
+    check = _input(short, mode, ("k",))
+    assert check.level == "WARN" and check.found.startswith("delete.retention.ms is 86399999")
+    assert f"to {DAY_MS} at least" in check.what_to_do
+    assert _input({**COMPACTED, "delete.retention.ms": DAY_MS}, mode, ("k",)).level == "OK"
+    assert _input({**FOREVER, "delete.retention.ms": "0"}, mode, ("k",)).level == "OK", (
+        "nothing removes tombstones there"
+    )
+    source = SourceSpec("s", ("topic",), mode, ("k",), StructType(), "earliest", "fail", None, HERE)
+    day_s = int(DAY_MS) / 1e3
+    check = input_check(_facts({**COMPACTED, "delete.retention.ms": DAY_MS}), source, checkpoint_interval_s=day_s)
+    assert check.level == "WARN", "after a crash, what came since the checkpoint is read again"
+
+
 def test_an_output_of_rows_keeps_each_message_of_a_key() -> None:
     modes: tuple[Mode, ...] = ("append", "changelog")
     for mode in modes:
