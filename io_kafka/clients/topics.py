@@ -91,6 +91,21 @@ class Topics:
     def cluster_id(self) -> str:
         return str(self._cluster().cluster_id)
 
+    def broker_setting(self, name: str) -> str | None:
+        """This setting of one broker, which stands for all; None if the broker does not report it, or not to this user."""
+        number = str(min(self._cluster().brokers))
+        resource = ConfigResource(ResourceType.BROKER, number)
+        try:
+            found = self._requests.ask(
+                f"asking broker {number} for {name}",
+                lambda admin, seconds: admin.describe_configs([resource], request_timeout=seconds),
+                lambda asked: str(asked.name),
+            )
+        except NotAuthorized:
+            return None
+        entry = found[number].get(name)
+        return None if entry is None or entry.value is None else str(entry.value)
+
     def _cluster(self) -> ClusterMetadata:
         return self._requests.repeat(
             "listing the topics", lambda attempt: attempt.admin.list_topics(timeout=attempt.seconds)

@@ -30,6 +30,11 @@ LARGER = (
     "The limit can be lowered again when the step is written."
 )
 
+SHORTER = (
+    "Lower `kafka.transaction.timeout.ms` in spark-pipeline.yml, or raise `transaction.max.timeout.ms` of the brokers, and run again: the run "
+    "goes on where this one stopped."
+)
+
 
 class WriteRefused(KafkaFault):
     """The broker refuses a message of a transaction, and would refuse it again."""
@@ -37,7 +42,7 @@ class WriteRefused(KafkaFault):
     def __init__(self, what: str, where: TopicPartition | None, cause: KafkaError) -> None:
         self.where = where
         place = "" if where is None else f", topic {where.topic!r} partition {where.partition}"
-        advice = LARGER if cause.code() in TOO_LARGE_CODES else "Correct the topic or the permissions, and run again."
+        advice = _ADVICE.get(cause.code(), "Correct the topic or the permissions, and run again.")
         super().__init__(
             f"{what}{place}: Kafka refuses to write it: {cause.str().rstrip('.')}. Nothing of it was written.", advice
         )
@@ -79,6 +84,8 @@ with the same settings before, so a login that fails now may go well again."""
 FENCED_CODES = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 TOO_LARGE_CODES = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
+
+_ADVICE = {**dict.fromkeys(TOO_LARGE_CODES, LARGER), KafkaError.INVALID_TRANSACTION_TIMEOUT: SHORTER}
 
 REFUSED_CODES = {
     *TOO_LARGE_CODES,

@@ -13,6 +13,7 @@ from io_kafka.clients.plan_topic import UnsuitablePlanTopic, check_plan_topic
 from io_kafka.clients.settings import KafkaSettings, client_version
 from io_kafka.clients.step_log_reader import LOG_CONFIG, StepLogReader
 from io_kafka.clients.topics import TopicFacts, Topics
+from io_kafka.clients.writer_limits import WriterLimits
 from io_kafka.errors import KafkaFault, NotAuthorized, UnknownTopic
 from stepwell.doctor.check import Check
 from stepwell.doctor.topic_rules import input_check, output_check
@@ -43,11 +44,21 @@ def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | No
         f"cluster {cluster} at {kafka.bootstrap_servers}, {count} topics, answered in {took_ms:.0f} ms "
         f"(librdkafka {client_version()})"
     )
-    if took_ms > ANSWER_MS_SLOW:
-        return [
-            Check("broker", "WARN", found, "Every step waits for the broker: bring it nearer, or look at its load.")
-        ], topics
-    return [Check("broker", "OK", found)], topics
+    slow = "Every step waits for the broker: bring it nearer, or look at its load." if took_ms > ANSWER_MS_SLOW else ""
+    return [Check("broker", "WARN" if slow else "OK", found, slow), *_transaction_checks(kafka, topics)], topics
+
+
+def _transaction_checks(kafka: KafkaSettings, topics: Topics) -> list[Check]:
+    """One check if the broker allows no transactions as long as the settings ask for; none also if it does not tell this user."""
+    asked_ms = int(dict(kafka.options).get("transaction.timeout.ms", WriterLimits().transaction_timeout_ms))
+    try:
+        allowed_ms = topics.broker_setting("transaction.max.timeout.ms")
+    except KafkaFault as fault:
+        return [_asked_in_vain("transactions", fault)]
+    if allowed_ms is None or asked_ms <= int(allowed_ms):
+        return []
+    found = f"kafka.transaction.timeout.ms is {asked_ms}, and the brokers allow {allowed_ms} (their transaction.max.timeout.ms)"
+    return [Check("transactions", "FAIL", found, "Lower the first, or raise the second.")]
 
 
 def log_check(topics: Topics, pipeline: str) -> Check:

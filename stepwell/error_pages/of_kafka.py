@@ -134,8 +134,8 @@ PAGES = (
         exit_code=ExitCode.KAFKA,
         what="The broker refuses a message of a step, and would refuse it again. Nothing of the step was written.",
         why="It is larger than `max.message.bytes` of the topic, a right is missing, or the topic is compacted and the message has no "
-        "key.",
-        do="Correct the topic or the rights, as the text says, and run again: the run goes on with this step.",
+        "key. Or `kafka.transaction.timeout.ms` is set to more than `transaction.max.timeout.ms` of the brokers.",
+        do="Correct the topic, the rights or the setting, as the text says, and run again: the run goes on with this step.",
     ),
     Page(
         slug="outcome-unknown",

@@ -557,6 +557,14 @@ def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe
     pipe.check_exactly(1)
 
 
+def test_a_timeout_of_transactions_above_the_brokers_limit_is_named(pipe: Pipe) -> None:
+    pipe.settings = KafkaSettings.parse({**dict(pipe.settings.options), "transaction.timeout.ms": "99999999"})
+    with pytest.raises(
+        WriteRefused, match=r"Lower `kafka\.transaction\.timeout\.ms` .* or raise `transaction\.max\.timeout\.ms`"
+    ):
+        pipe.started()
+
+
 @IN_BOTH_WAYS
 def test_the_limit_of_the_topic_decides_how_large_a_message_may_be(pipe: Pipe) -> None:
     Topics(pipe.settings).ensure(f"{pipe.prefix}large", 1, {"max.message.bytes": "4000000"})

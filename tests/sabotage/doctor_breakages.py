@@ -42,4 +42,11 @@ DOCTOR = (
         (Edit(RULES, "stay_ms is None or int(stay_ms) >= least_ms:", "stay_ms is None or int(stay_ms) >= 0:"),),
         (f"{TEST_RULES}::test_a_tombstone_has_to_stay_until_it_is_read",),
     ),
+    Breakage(
+        "timeout-of-transactions-without-advice",
+        "A run whose transactions may not last so long is told to correct a topic.",
+        "an error says what to do",
+        (Edit("io_kafka/clients/writer_faults.py", ", KafkaError.INVALID_TRANSACTION_TIMEOUT: SHORTER}", "}"),),
+        ("tests/io_kafka/test_writer.py::test_a_timeout_of_transactions_above_the_brokers_limit_is_named",),
+    ),
 )

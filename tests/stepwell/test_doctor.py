@@ -15,7 +15,7 @@ from base.options import Mode
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.commands.doctor import examine
-from stepwell.doctor.kafka import input_checks, log_check, output_checks, plan_topic_check
+from stepwell.doctor.kafka import broker_checks, input_checks, log_check, output_checks, plan_topic_check
 from stepwell.doctor.machine import disk_check, java_check
 from stepwell.doctor.registry import registry_checks
 from stepwell.doctor.state import state_checks
@@ -59,6 +59,15 @@ def test_inputs_that_are_missing_expire_or_are_compacted(broker: Broker, topic_p
     assert (none.level, none.found) == ("FAIL", f"no topic matches nothing.*; read by s ({HERE})")
     upsert = replace(_source(topic_prefix + "compacted", "upsert"), key=("k",))
     assert [check.level for check in input_checks(topics, [upsert], 10.0)] == ["OK"]
+
+
+def test_a_timeout_of_transactions_is_compared_with_the_brokers_limit(broker: Broker) -> None:
+    servers = {"bootstrap.servers": broker.bootstrap_servers}
+    checks, _ = broker_checks(servers)
+    assert [check.name for check in checks] == ["broker"]
+    (_, check), _ = broker_checks({**servers, "transaction.timeout.ms": "900001"})
+    assert (check.name, check.level) == ("transactions", "FAIL")
+    assert "transaction.timeout.ms is 900001, and the brokers allow 900000" in check.found
 
 
 def test_outputs_and_the_step_log(broker: Broker, topic_prefix: str) -> None:
