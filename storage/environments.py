@@ -412,7 +412,7 @@ def _faults(folder: Path) -> Iterator[None]:
             raise Gone(folder) from fault
         if getattr(fault, "code", None) == errno.ENOMEM:
             raise MemoryError(f"{folder}: {fault}") from fault
-        raise StorageError(f"{folder}: {fault}") from fault
+        raise _unusable(folder, fault) from fault
 
 
 @contextmanager
@@ -433,6 +433,15 @@ def _forget_broken(folder: Path) -> None:
     with _table.lock:
         if folder in _table.open:
             _drop(_table.open[folder])
+
+
+def _unusable(folder: Path, fault: lmdb.Error) -> StorageError:
+    """What the system says, such as of a folder that is mounted for reading alone. LMDB begins it with the path."""
+    reason = str(fault).removeprefix(f"{folder}: ")
+    return StorageError(
+        f"The database in {folder} cannot be used: {reason}. The last checkpoint is intact.",
+        "Correct the mount, the owner, the rights or the limit that this names, and run again.",
+    )
 
 
 def _full(folder: Path, fault: Exception) -> StorageFull:

@@ -19,7 +19,7 @@ from stepwell.project.loading import Project
 from stepwell.service.endpoint import read_endpoint, who_answers
 from stepwell.service.last_run import read_last_run
 from storage.database import Database
-from storage.errors import NoDatabase, StorageError
+from storage.errors import CorruptFile, CorruptRecord, NoDatabase, StorageError
 from storage.host_folder import HostFolder
 
 _REBUILD = "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`."
@@ -44,7 +44,7 @@ def _databases(project: Project) -> Check:
     if project.on_cluster:
         return _on_hosts(folder, owner)
     found = _versions(project.databases, owner)
-    if found.level == "FAIL" and project.settings.stepwell.store is not None:
+    if found.what_to_do == _REBUILD and project.settings.stepwell.store is not None:
         return replace(found, level="WARN", what_to_do=_RESTORE)
     return found
 
@@ -75,12 +75,18 @@ def _versions(folder: HostFolder, owner: StateOwner) -> Check:
         if why_no_partition(dict(enumerate(owned.values()))) is None:
             return _whole(version, drop_empty(owned), owner)
     if faults:
-        return Check("state", "FAIL", faults[0].message, _REBUILD)
+        return _not_read(faults[0])
     shown = "; ".join(
         f"{name}: {', '.join(f'{v.version} (step {v.step}) with {owned}' for v, owned in held.items())}"
         for name, held in found.items()
     )
     return Check("state", "FAIL", f"at no checkpoint do the databases own each slot once: {shown}", _REBUILD)
+
+
+def _not_read(fault: StorageError) -> Check:
+    """Only what is damaged or gone has to be restored. What the system refuses, such as by a mount without rights, may be whole."""
+    is_lost = isinstance(fault, NoDatabase | CorruptFile | CorruptRecord)
+    return Check("state", "FAIL", fault.message, _REBUILD if is_lost or not fault.what_to_do else fault.what_to_do)
 
 
 def _whole(version: VersionId, owners: Mapping[str, SlotSet], owner: StateOwner) -> Check:

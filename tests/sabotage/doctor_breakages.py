@@ -49,4 +49,17 @@ DOCTOR = (
         (Edit("io_kafka/clients/writer_faults.py", ", KafkaError.INVALID_TRANSACTION_TIMEOUT: SHORTER}", "}"),),
         ("tests/io_kafka/test_writer.py::test_a_timeout_of_transactions_above_the_brokers_limit_is_named",),
     ),
+    Breakage(
+        "rebuild-of-a-whole-state",
+        "doctor advises to rebuild a state that the system does not let it open.",
+        "what doctor says",
+        (
+            Edit(
+                "stepwell/doctor/state.py",
+                "_REBUILD if is_lost or not fault.what_to_do else fault.what_to_do",
+                "_REBUILD",
+            ),
+        ),
+        ("tests/stepwell/test_doctor.py::test_only_a_state_that_is_lost_is_to_be_rebuilt",),
+    ),
 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from base.options import Mode
+from coordinator.starting.circuit_file import StateOwner
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.commands.doctor import examine
@@ -24,6 +25,8 @@ from stepwell.planning.resolver import resolve
 from stepwell.project.loading import load_project
 from stepwell.project.tables import OutputSpec, SourceSpec
 from stepwell.service.endpoint import Endpoint
+from storage.database import Database
+from storage.errors import CorruptFile, NoDatabase, StorageError
 from tests.conftest import Broker
 from tests.schema_registry import schema_registry
 from tests.stepwell.folder import SPEC, project, write
@@ -135,6 +138,34 @@ def test_state_without_owner_and_an_endpoint_that_nobody_serves(tmp_path: Path) 
     (project.state_folder / "workers" / "0000").mkdir(parents=True)
     Endpoint.new(1).write(project.state_folder)
     assert [check.level for check in state_checks(project)] == ["FAIL", "WARN"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "with_store", "expected"),
+    [
+        (StorageError("the system says no.", "Correct the mount."), False, ("FAIL", "Correct the mount.")),
+        (StorageError("the system says no.", "Correct the mount."), True, ("FAIL", "Correct the mount.")),
+        (CorruptFile(Path("there"), "bad page"), False, ("FAIL", "rebuild the state")),
+        (CorruptFile(Path("there"), "bad page"), True, ("WARN", "checkpoint store")),
+        (NoDatabase(Path("there")), False, ("FAIL", "rebuild the state")),
+    ],
+)
+def test_only_a_state_that_is_lost_is_to_be_rebuilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: StorageError, with_store: bool, expected: tuple[str, str]
+) -> None:
+    """A folder that is mounted for reading alone has the whole state, and LMDB refuses to open it."""
+
+    def refuse(path: Path) -> NoReturn:
+        raise fault
+
+    store = f"configuration:\n  stepwell.store: file://{tmp_path}/store\n" if with_store else ""
+    project = load_project(write(tmp_path, {}, SPEC + store))
+    project.state_folder.mkdir(parents=True)
+    StateOwner(project.name, "f", "[]", (), ("0000",)).write(project.state_folder, 1)
+    monkeypatch.setattr(Database, "owned_by_version", refuse)
+    check = state_checks(project)[0]
+    level, advice = expected
+    assert (check.name, check.level) == ("state", level) and advice in check.what_to_do
 
 
 REGISTRY = """

@@ -410,3 +410,21 @@ def test_a_full_disk_leaves_no_half_created_database(small_disk: Path) -> None:
     (small_disk / "ballast").unlink()
     Database.create(small_disk / "database", ME, epoch=1, owned=ALL_SLOTS)
     assert Database.versions(small_disk / "database") == (EMPTY,)
+
+
+def test_what_the_system_refuses_is_named_once_and_the_files_stay(tmp_path: Path) -> None:
+    """LMDB begins its text with the path. A folder in place of the file is refused as a mount without rights is."""
+    path = tmp_path / "database"
+    database = fresh(path)
+    step(database, {"good": b"1"})
+    version = commit(database, 1, 1)
+    Database.close_all()
+    file, aside = path / "committed" / "data.mdb", tmp_path / "aside"
+    file.rename(aside)
+    file.mkdir()
+    with pytest.raises(errors.StorageError, match=r"cannot be used: Is a directory\. .* run again") as caught:
+        Database.owned_by_version(path)
+    assert type(caught.value) is errors.StorageError and caught.value.message.count(str(path)) == 1
+    file.rmdir()
+    aside.rename(file)
+    assert Database.owned_by_version(path)[version] == ALL_SLOTS
