@@ -15,7 +15,8 @@ PAGES = (
         what="No broker answered in time.",
         why="It is down, the address is wrong, or something between does not let the connection through.",
         do="Check `kafka.bootstrap.servers`. `stepwell doctor` tries the connection and says how far it comes. A running service waits "
-        "for a broker that is away and goes on by itself.",
+        "for a broker that is away for two minutes, or for one if a step is being read, and goes on by itself if it comes back. Otherwise the "
+        "service ends, and the next run goes on where it stopped ([security.md](security.md#a-broker-that-is-away)).",
     ),
     Page(
         slug="login-refused",
