@@ -1,5 +1,5 @@
-"""Checks of the state on this machine: whether the databases can be opened, whether there is a version in which they own all slots, and whether
-a dead service has left its endpoint.
+"""Checks of the state on this machine: whether the databases can be opened, whether there is a version in which they own all slots, and why a
+service does not answer.
 
 A rescale makes databases that `circuit.json` does not name, and a run that goes on with it after a crash removes those that own
 nothing any more. So the slots that the databases own are judged, and not their number.
@@ -18,6 +18,7 @@ from stepwell.doctor.check import Check
 from stepwell.project.loading import Project
 from stepwell.service.endpoint import read_endpoint, who_answers
 from stepwell.service.last_run import read_last_run
+from stepwell.service.silence import why_silent
 from storage.database import Database
 from storage.errors import CorruptFile, CorruptRecord, NoDatabase, StorageError
 from storage.host_folder import HostFolder
@@ -105,12 +106,7 @@ def _endpoint(folder: Path) -> Check:
     endpoint = read_endpoint(folder)
     if endpoint is None:
         return Check("service", "OK", "not running")
-    alive = who_answers(endpoint.url)
-    if alive is None:
-        return Check(
-            "service",
-            "WARN",
-            f"process {endpoint.pid} was killed and left its endpoint file",
-            "`stepwell run` replaces it.",
-        )
+    if who_answers(endpoint.url) is None:
+        silence = why_silent(folder, endpoint)
+        return Check("service", "WARN", silence.found, silence.what_to_do)
     return Check("service", "OK", f"running: process {endpoint.pid}, {endpoint.url}")

@@ -23,8 +23,10 @@ PAGES = (
         classes=("NotRunning",),
         exit_code=ExitCode.NOT_RUNNING,
         what="No service runs that could be asked.",
-        why="It was never started, it has ended (the text says how), or it runs for another project folder or user.",
-        do="Start it with `stepwell run`. Run commands in the project's folder or with `--spec`, as the user of the service.",
+        why="It was never started, it has ended (the text says how), it lives and does not answer (the text says what its process does), or it "
+        "runs for another project folder or user.",
+        do="Start it with `stepwell run`, unless the text says that it lives. Run commands in the project's folder or with `--spec`, as the "
+        "user of the service.",
     ),
     Page(
         slug="revision-refused",

@@ -26,6 +26,7 @@ from stepwell.service.endpoint import (
     request,
 )
 from stepwell.service.last_run import read_last_run
+from stepwell.service.silence import why_silent
 
 if TYPE_CHECKING:
     import httpx
@@ -195,10 +196,9 @@ class ControlClient:
         endpoint = self.endpoint()
         answer = _request(endpoint, method, path, seconds=seconds, parameters=parameters, body=body)
         if answer is None or answer.status_code == UNAUTHORIZED:  # another program may use the port of a dead service
-            raise NotRunning(
-                f"the service of process {endpoint.pid} does not answer at {endpoint.url}",
-                "Start it again with `stepwell run`.",
-            )
+            self.endpoint()  # raises, if the service has ended meanwhile and removed its file
+            silence = why_silent(self._folder, endpoint)
+            raise NotRunning(f"the service does not answer: {silence.found}", silence.what_to_do)
         return answer
 
 

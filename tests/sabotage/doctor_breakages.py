@@ -62,4 +62,11 @@ DOCTOR = (
         ),
         ("tests/stepwell/test_doctor.py::test_only_a_state_that_is_lost_is_to_be_rebuilt",),
     ),
+    Breakage(
+        "silence-is-death",
+        "A service that is stopped is said to be killed.",
+        "what doctor says",
+        (Edit("stepwell/service/silence.py", "    if status is None:\n", "    if status is None or status:\n"),),
+        ("tests/stepwell/test_silence.py::test_a_process_that_is_stopped_can_be_woken",),
+    ),
 )
