@@ -50,7 +50,7 @@ from stepwell.planning.sharding import policies_of
 from stepwell.project.loading import Project
 from stepwell.service.holder import wait_for_turn
 from stepwell.service.kafka_watch import kafka_watched
-from stepwell.service.last_run import write_last_run
+from stepwell.service.last_run import reserve_last_run, write_last_run
 from stepwell.service.listener import Listener, token_of
 from stepwell.service.server import ControlServer
 
@@ -288,6 +288,7 @@ def _control(project: Project, service: _Service) -> Iterator[ControlServer]:
         ready_lag_s=settings.ready_lag,
     )
     listener = _listener(project, server)
+    reserve_last_run(project.state_folder)
     server.start()
     try:
         if listener is not None:

@@ -69,4 +69,17 @@ DOCTOR = (
         (Edit("stepwell/service/silence.py", "    if status is None:\n", "    if status is None or status:\n"),),
         ("tests/stepwell/test_silence.py::test_a_process_that_is_stopped_can_be_woken",),
     ),
+    Breakage(
+        "full-disk-without-a-word",
+        "A run that ended for a full disk tells no other command why.",
+        "an error is told",
+        (
+            Edit(
+                "stepwell/service/last_run.py",
+                "            _fill_reserve(folder, _short_enough(kept))\n",
+                "            raise\n",
+            ),
+        ),
+        ("tests/stepwell/test_last_run.py::test_a_full_disk_does_not_hide_from_others_why_the_run_ended",),
+    ),
 )
