@@ -16,6 +16,7 @@ from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.clients.writer_limits import WriterLimits
 from io_kafka.errors import KafkaFault, NotAuthorized, UnknownTopic
 from stepwell.doctor.check import Check
+from stepwell.doctor.open_transactions import open_transaction_checks
 from stepwell.doctor.topic_rules import input_check, output_check
 from stepwell.project.tables import OutputSpec, SourceSpec
 
@@ -120,6 +121,8 @@ def input_checks(
     """Topics of batch tables are Stepwell's own, and made by the first run. `run_makes_them`: on this broker it makes missing inputs too."""
     read = [source for source in sources if source.format != "table"]
     checks = [check for source in read for check in _input_checks(topics, source, checkpoint_interval_s)]
+    there = {check.name.removeprefix("input ") for check in checks if check.level != "FAIL"}
+    checks += open_transaction_checks(topics, there)
     return [_with_topic_to_come(check) if run_makes_them and check.what_to_do == MISSING else check for check in checks]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -18,6 +19,7 @@ from io_kafka.clients.topics import Topics
 from stepwell.commands.doctor import examine
 from stepwell.doctor.kafka import broker_checks, input_checks, log_check, output_checks, plan_topic_check
 from stepwell.doctor.machine import disk_check, java_check
+from stepwell.doctor.open_transactions import OPEN_SECONDS, open_transaction_checks
 from stepwell.doctor.registry import registry_checks
 from stepwell.doctor.state import state_checks
 from stepwell.errors import Location
@@ -29,6 +31,7 @@ from storage.database import Database
 from storage.errors import CorruptFile, NoDatabase, StorageError
 from tests.conftest import Broker
 from tests.schema_registry import schema_registry
+from tests.settled import settle
 from tests.stepwell.folder import SPEC, project, write
 
 HERE = Location("a.sql", 1)
@@ -62,6 +65,37 @@ def test_inputs_that_are_missing_expire_or_are_compacted(broker: Broker, topic_p
     assert (none.level, none.found) == ("FAIL", f"no topic matches nothing.*; read by s ({HERE})")
     upsert = replace(_source(topic_prefix + "compacted", "upsert"), key=("k",))
     assert [check.level for check in input_checks(topics, [upsert], 10.0)] == ["OK"]
+
+
+def test_a_transaction_that_stays_open_is_seen(broker: Broker, topic_prefix: str) -> None:
+    topics, topic = _topics(broker), topic_prefix + "in"
+    settings = KafkaSettings.parse({"bootstrap.servers": broker.bootstrap_servers})
+    topics.ensure(topic, 2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions()
+
+    def begin() -> None:
+        producer.begin_transaction()
+        producer.produce(topic, b"a", partition=1)
+        producer.flush()
+
+    begin()
+    waits: list[float] = []
+    (check,) = open_transaction_checks(topics, [topic], waits.append)
+    assert (check.name, check.level, waits) == (f"input {topic}", "WARN", [OPEN_SECONDS])
+    assert "partition 1 is read up to offset 0 of 1: a transaction" in check.found
+    assert [each.level for each in input_checks(topics, [_source(topic)], 10.0)] == ["OK", "WARN"]
+
+    def commit_and_begin(_: float) -> None:
+        """The client returns before the broker has written the marker."""
+        producer.commit_transaction()
+        settle(settings, topic, 1)
+        begin()
+
+    assert open_transaction_checks(topics, [topic], commit_and_begin) == [], "another transaction is open"
+    producer.abort_transaction()
+    settle(settings, topic, 1)
+    assert open_transaction_checks(topics, [topic], commit_and_begin) == []
 
 
 def test_a_timeout_of_transactions_is_compared_with_the_brokers_limit(broker: Broker) -> None:
