@@ -275,9 +275,7 @@ class Comparison:
 
     def _with_what_it_was(self, needed: Needed, old_view: int) -> Needed:
         """What is needed, and what the view took as it was."""
-        able, unable = self._readings_before
-        take = content_now(self.before.circuit, old_view, self._why_not(unable), self.before.frozen)
-        was = self._collect([take], self.words_before, able, unable)
+        was = self._collect([self.take_before(old_view)], self.words_before, *self.readings_before)
         lacking = {
             handle: replace(
                 each, way_out=self._way_out_of_old_content(old_view, is_of_messages=each.obstacle != "frozen")
@@ -309,8 +307,12 @@ class Comparison:
         restore = "Restore the messages; or " if is_of_messages else ""
         return f"What it was is needed to tell what differs. {restore or 'Give the output another topic; or '}{REFRESH}"
 
+    def take_before(self, view: int) -> Take:
+        """Where the content of a view of the previous project is. `view`: its previous index."""
+        return content_now(self.before.circuit, view, self._why_not(self.readings_before[1]), self.before.frozen)
+
     @cached_property
-    def _readings_before(self) -> tuple[dict[str, Rereading], dict[str, Unreadable]]:
+    def readings_before(self) -> tuple[dict[str, Rereading], dict[str, Unreadable]]:
         return rereadings(self.before, self.before, self.facts)
 
     @cached_property
@@ -365,7 +367,7 @@ class Comparison:
         """`handle`: as the transition calls it (engine/model/filling.py). The source as its project has it, and how it is read. Raises
         CannotFill if it cannot be."""
         name, is_former = handle_of_project(handle), handle.startswith(OF_FORMER)
-        able, unable = self._readings_before if is_former else (self.readings, self.unreadable)
+        able, unable = self.readings_before if is_former else (self.readings, self.unreadable)
         if name not in able:
             raise CannotFill(f"{name}: {unable[name].reason}")
         inputs = self.before.inputs if is_former else self.now.inputs
@@ -373,11 +375,13 @@ class Comparison:
 
     def rows_of(self, needed: Needed) -> int | None:
         """How many messages and rows of state that is at most; None if it is not known."""
-        messages = messages_of(needed.readings, self.facts)
-        numbers = [self.before.numbers[holder] for holder in needed.holders]
-        if messages is None or (numbers and self.facts.rows is None):
-            return None
-        return messages + sum((self.facts.rows or {}).get(number, 0) for number in numbers)
+        counts = [messages_of(needed.readings, self.facts), *map(self.rows_held_by, needed.holders)]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    def rows_held_by(self, holder: int) -> int | None:
+        """How many rows the state of a node has; None if nobody has counted them. `holder`: its previous index."""
+        return (self.facts.rows or {}).get(self.before.numbers[holder])
 
     def refusals_of(self, needed: Needed, subject: str, place: str) -> tuple[Refusal, ...]:
         return tuple(

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.plan_parts import OutputKind, OutputPlan, Refusal, RefusalCode
+from coordinator.revisions.row_bounds import rows_it_had, rows_of_new_topic, rows_that_differ
 from coordinator.revisions.subjects import form_of, subjects_of
-from engine.analysis.uniqueness import unique_keys
 from engine.model.circuit import Output, View
-from engine.model.rows import Map
 
 RETRACTS = "rows would have to be taken back"
 FROM_SWITCH = "only what the view puts out from the switch on"
@@ -56,7 +55,7 @@ def _drop(comparison: Comparison, handle: str, topic: str) -> OutputPlan:
     refusals = comparison.refusals_of(needed, f"output {handle}", comparison.before.places.get(view.name, ""))
     if refusals:
         return replace(stays, kind="refused", receives="REFUSED", refusals=refusals)
-    rows = comparison.rows_of(needed)
+    rows = rows_it_had(comparison, output.inputs[0])
     most = "" if rows is None else f", at most {rows:,} rows"
     receives = f"all its rows are taken back{most}, as {TAKES_BACK[output.mode]}, {steps_of(comparison)}"
     return replace(stays, kind="taken_back", receives=receives, rows_max=rows)
@@ -114,7 +113,7 @@ class _Output:
         if refusals:
             return self._plan("refused", "REFUSED", refusals=refusals)
         history = f" ({'; '.join(needed.texts)})" if needed.texts and not self._is_filled() else ""
-        rows = None if self._is_filled() else self.comparison.rows_of(needed)
+        rows = None if self._is_filled() else rows_of_new_topic(self.comparison, self.index)
         return self._plan("new_topic", f"new topic: all rows, after the switch{history}", rows_max=rows)
 
     def _is_from_switch(self) -> bool:
@@ -136,7 +135,7 @@ class _Output:
         if self.node.mode != "append":
             rows = TELLS_ROWS[self.node.mode]
             receives = f"what differs{columns}, as {rows}, {self.steps}"
-            most = self._rows_max(view) if is_changed else None
+            most = rows_that_differ(comparison, view) if is_changed else None
             if most is not None:
                 receives = f"what differs, at most {most:,} rows, as {rows}, {self.steps}"
             return self._plan("difference", receives, rows_max=most)
@@ -226,29 +225,6 @@ class _Output:
         """That which a registry has of the keys. Its id is in each of them."""
         subjects = subjects_of(self.topic, form_of(document.circuit, output), output.written.format)
         return next((each.text for each in subjects if each.name == f"{self.topic}-key"), None)
-
-    def _rows_max(self, view: str) -> int | None:
-        """How many rows can differ, if it is known: those of the state below, if the definition has another filter and nothing else."""
-        comparison = self.comparison
-        index, previous = comparison.views[view], comparison.previous(view)
-        assert previous is not None
-        young = [i for i in comparison.members(index) if comparison.found.is_young(i)]
-        lost = comparison.nodes_lost(previous)
-        now, before = comparison.now.circuit.nodes, comparison.before.circuit.nodes
-        maps = [
-            [node for node in each if isinstance(node, Map)]
-            for each in ([now[i] for i in young], [before[i] for i in lost])
-        ]
-        others = [*(now[i] for i in young), *(before[i] for i in lost)]
-        if not all(isinstance(node, Map | View) for node in others) or len(maps[0]) != 1 or len(maps[1]) != 1:
-            return None
-        if maps[0][0].projections != maps[1][0].projections:
-            return None
-        needed = comparison.needed_by(comparison.members(index))
-        keys = unique_keys(comparison.before.circuit)
-        if any(keys[holder] is None for holder in needed.holders):
-            return None  # a join has more rows than its state
-        return comparison.rows_of(needed)
 
     def _refusal(self, code: RefusalCode, reason: str, way_out: str) -> Refusal:
         return Refusal(code, f"output {self.handle}", self.place, reason, way_out)

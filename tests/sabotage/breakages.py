@@ -33,6 +33,7 @@ from tests.sabotage.loading_breakages import LOADED
 from tests.sabotage.metric_breakages import MONITORED
 from tests.sabotage.packaging_breakages import PACKED
 from tests.sabotage.passage_breakages import PASSAGES
+from tests.sabotage.plan_breakages import PLANS
 from tests.sabotage.project_breakages import PROJECT_BREAKAGES
 from tests.sabotage.protocol_breakages import MIGRATION
 from tests.sabotage.python_breakages import PYTHON
@@ -91,6 +92,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *EVENT_TIME,
     *THE_CLOCK,
     *EVOLUTION,
+    *PLANS,
     *RELEASES,
     *APPLIED,
     *FILLING,

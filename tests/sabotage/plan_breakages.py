@@ -1,0 +1,56 @@
+"""Mistakes in what a plan says of a change."""
+
+from __future__ import annotations
+
+from tests.sabotage.breakage import Breakage, Edit
+
+BOUNDS, TEST_BOUNDS = "coordinator/revisions/row_bounds.py", "tests/stepwell/test_row_bounds.py"
+BOUND = "a bound of the rows that an output gets holds whatever the data are"
+
+
+def differs(case: str) -> str:
+    return f"{TEST_BOUNDS}::test_the_bound_of_what_differs_is_told_only_if_it_holds[{case}]"
+
+
+PLANS = (
+    Breakage(
+        "a-bound-over-a-view-that-gets-changes",
+        "The rows of a view below that gets changes at the switch are taken to be those of its state before the switch.",
+        BOUND,
+        (Edit(BOUNDS, " and below not in found.disturbed\n", "\n"),),
+        (differs("the view below gets changes"),),
+    ),
+    Breakage(
+        "a-bound-over-other-rows",
+        "A view that reads another view than before is taken to have another filter over the same rows.",
+        BOUND,
+        (Edit(BOUNDS, "found.kept.get(below) == old.inputs[0] and", "below in found.kept and"),),
+        (differs("another view is read"),),
+    ),
+    Breakage(
+        "a-bound-over-an-explode",
+        "The rows that an explode makes of one row of the state are counted as one.",
+        BOUND,
+        (
+            Edit(
+                BOUNDS,
+                "case Copied(below=below) | Twin(below=below) if isinstance(node, _AT_MOST_ONE):",
+                "case Copied(below=below) | Twin(below=below):",
+            ),
+        ),
+        (differs("a row of the state is several rows"),),
+    ),
+    Breakage(
+        "what-nobody-has-counted-is-nothing",
+        "The rows of a node that no checkpoint has counted are 0 rows.",
+        BOUND,
+        (
+            Edit(
+                "coordinator/revisions/comparison.py",
+                "(self.facts.rows or {}).get(self.before.numbers[holder])",
+                "(self.facts.rows or {}).get(self.before.numbers[holder], 0)",
+            ),
+        ),
+        (f"{TEST_BOUNDS}::test_what_no_checkpoint_has_counted_is_unknown",),
+    ),
+)
