@@ -80,18 +80,21 @@ class Named:
 class Identities:
     """`nodes`: the identity of each node. `sources`: those of the project, by handle. `views`: the identity of each view's definition, by
     the name by which readers know the view. `leaves`: that name by the view's own, from which it differs if the view was renamed.
-    `columns`: how readers name the columns of each view, by the name by which they know it."""
+    `columns`: how readers name the columns of each view, by the name by which they know it. `topics`: those that each view
+    writes, by the same name."""
 
     nodes: tuple[str, ...]
     sources: Mapping[str, SourceIdentity]
     views: Mapping[str, str]
     leaves: Mapping[str, str]
     columns: Mapping[str, tuple[str, ...]]
+    topics: Mapping[str, frozenset[str]]
 
 
 def identify(project: Named, previous: Identities | None = None) -> Identities:
     """The identities of a project's nodes. `previous`: those of the project that it changes. A view is paired with the
-    previous one of its name, otherwise with a previous one of equal definition that is gone: it was renamed."""
+    previous one of its name, otherwise with a previous one of equal definition that is gone: it was renamed. Of several such views, the topic
+    tells which one it was: a view whose topic is still written is the one that writes it now."""
     return _Identifying(project, previous).all()
 
 
@@ -145,6 +148,8 @@ class _Identifying:
         self._sources = {handle: known.get(handle, handle) for handle in project.sources}
         self._previous: Mapping[str, str] = {} if previous is None else previous.views
         self._previous_columns: Mapping[str, tuple[str, ...]] = {} if previous is None else previous.columns
+        self._previous_topics: Mapping[str, frozenset[str]] = {} if previous is None else previous.topics
+        self._written = _topics_of_views(project)
         self._names = {node.name for node in self._nodes if isinstance(node, View)}
         self._append_only = append_only_inputs(project.circuit)
         self._colocation = plan_stages(project.circuit).input_colocation
@@ -164,7 +169,8 @@ class _Identifying:
                 identity = _hash([identity, name])
             self._found.append(identity)
             self._rows.append(self._as_read(index, node, inputs))
-        return Identities(tuple(self._found), self._project.sources, self._views, self._leaves, self._columns)
+        topics = {name: self._written.get(own, frozenset()) for own, name in self._leaves.items()}
+        return Identities(tuple(self._found), self._project.sources, self._views, self._leaves, self._columns, topics)
 
     def _identity(self, index: int, node: Node, inputs: Sequence[_Rows]) -> str:
         named: Node = node
@@ -226,8 +232,22 @@ class _Identifying:
         """The name by which readers know the view."""
         if view.name in self._previous:
             return view.name
-        gone = (name for name in sorted(self._previous) if name not in self._names and name not in self._views)
-        return next((name for name in gone if self._previous[name] == definition), view.name)
+        gone = [name for name in sorted(self._previous) if name not in self._names and name not in self._views]
+        alike = [name for name in gone if self._previous[name] == definition]
+        mine, every = self._written.get(view.name, frozenset()), frozenset[str]().union(*self._written.values())
+        by_topic = [name for name in alike if self._previous_topics[name] & mine]
+        free = [name for name in alike if not self._previous_topics[name] & every]
+        return next(iter((*by_topic, *free)), view.name)
+
+
+def _topics_of_views(project: Named) -> dict[str, frozenset[str]]:
+    """The topics that each view writes, by its name. A view without an output is left out."""
+    found: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    nodes = project.circuit.nodes
+    for node in nodes:
+        if isinstance(node, Output) and isinstance(view := nodes[node.inputs[0]], View):
+            found[view.name] |= {project.topics[node.handle]}
+    return dict(found)
 
 
 def _read_by_expressions(node: Map | ScalarMap, inputs: Sequence[_Rows]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pytest
 
 from engine.analysis.identity import Named, SourceIdentity, identify, known_sources, pair_nodes
 from engine.analysis.release import revisions_of
-from engine.model.circuit import Circuit, Node, View
+from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.node import Expression
 from engine.model.python_call import PythonCall, PythonFunction
 from engine.model.rows import Distinct, Map, PythonMap, Source
@@ -94,6 +94,34 @@ def test_views_are_paired_by_name_and_then_by_definition(
     assert now.leaves == views
     pairs = pair_nodes(was, now)
     assert len(set(pairs.values())) == len(pairs) == 3 + len(set(views.values()) & set(before))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "views"),
+    [
+        ({"a": "ta", "b": "tb"}, {"c": "tb"}, {"c": "b"}),
+        ({"a": "ta", "b": "tb"}, {"c": "tb", "d": "ta"}, {"c": "b", "d": "a"}),
+        ({"a": "ta", "b": "tb"}, {"c": "other", "d": "ta"}, {"c": "b", "d": "a"}),  # c goes on with a topic that nobody writes any more
+        ({"a": "ta"}, {"c": "other", "d": "ta"}, {"c": "c", "d": "a"}),
+        ({"a": "ta"}, {"c": "other"}, {"c": "a"}),
+        ({"a": "", "b": "tb"}, {"c": "", "d": "tb"}, {"c": "a", "d": "b"}),
+        ({"a": "ta", "b": "tb"}, {"a": "tb"}, {"a": "a"}),
+    ],
+)  # fmt: skip
+def test_of_views_of_one_definition_the_topic_tells_which_was_renamed(
+    before: dict[str, str], after: dict[str, str], views: dict[str, str]
+) -> None:
+    """`before`, `after`: the topic of each view; empty if it has no output."""
+    was = identify(with_topics(before))
+    assert identify(with_topics(after), was).leaves == views
+
+
+def with_topics(topics: dict[str, str]) -> Named:
+    named = project(upper(), *topics)
+    nodes = named.circuit.nodes
+    views = {node.name: index for index, node in enumerate(nodes) if isinstance(node, View)}
+    outputs = [Output((views[name],), (), name, "changelog", ("name",)) for name, topic in topics.items() if topic]
+    return replace(named, circuit=Circuit((*nodes, *outputs)), topics=topics)
 
 
 def test_a_view_of_another_definition_is_not_taken_for_a_renamed_one() -> None:

@@ -134,7 +134,7 @@ EVOLUTION = (
         "a-renamed-view-is-a-new-one",
         "A view is only known by its name.",
         "a renamed view keeps its state",
-        (Edit(IDENTITY, "if self._previous[name] == definition), view.name)", "if False), view.name)"),),
+        (Edit(IDENTITY, "if self._previous[name] == definition]", "if False]"),),
         (
             edit("a view is renamed, and its output keeps its topic"),
             f"{TEST_IDENTITY}::test_views_are_paired_by_name_and_then_by_definition",

@@ -53,4 +53,14 @@ PLANS = (
         ),
         (f"{TEST_BOUNDS}::test_what_no_checkpoint_has_counted_is_unknown",),
     ),
+    Breakage(
+        "a-renamed-view-is-any-of-its-definition",
+        "Of several views with one definition that were renamed, the topic does not tell which is which.",
+        "a renamed view keeps its state",
+        (
+            Edit("engine/analysis/identity.py", "if self._previous_topics[name] & mine]", "if mine]"),
+            Edit("engine/analysis/identity.py", "if not self._previous_topics[name] & every]", "]"),
+        ),
+        ("tests/engine/test_identity.py::test_of_views_of_one_definition_the_topic_tells_which_was_renamed",),
+    ),
 )
