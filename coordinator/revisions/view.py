@@ -44,7 +44,8 @@ class TransitionShown:
     until it is filled; None if that is not known yet. `drained`: the part of what differs that has left, from 0 to 1, while it leaves in several
     steps; otherwise None. `since_step`: the first step that fills; None before there is one. `differences`: None
     before the new nodes are filled. `held_because`: why the switch waits for the user; empty unless the phase is `held`. `error`: of the new
-    node that has failed, or of the switch that was taken back; otherwise empty. `chosen`: how the user wants it."""
+    node that has failed, or of the switch that was taken back; otherwise empty. `in_error`: the views that the switch puts in error, because
+    rows of new nodes are. `chosen`: how the user wants it."""
 
     number: int
     phase: TransitionPhase
@@ -57,6 +58,7 @@ class TransitionShown:
     differences: tuple[Difference, ...] | None
     views: ChangedViews
     error: str
+    in_error: tuple[str, ...] = ()
     chosen: Chosen = NOTHING_CHOSEN
 
     def to_json(self) -> dict[str, Any]:
@@ -73,6 +75,7 @@ class TransitionShown:
             "differences": differences,
             "views": self.views.to_json(),
             "error": self.error,
+            "in_error": list(self.in_error),
             "choices": self.chosen.to_json(),
         }
 

@@ -10,14 +10,16 @@ from coordinator.revisions.rereadable import grown_topics, reads
 from coordinator.transition.course import Course, Settled
 from coordinator.transition.draining import leaves_at_once
 from engine.analysis.stages import plan_stages
-from engine.analysis.withholding import outputs_by_number
+from engine.analysis.withholding import outputs_by_number, views_behind
 from engine.model.circuit import Output
 from engine.model.filling import Switched
 from engine.model.numbers import NumberedCircuit
 from engine.operators.arrangement import Key
 from engine.resident.messages import Size
 from io_kafka.clients.topics import Topics
-from io_kafka.step_log.revision_state import Filling
+from io_kafka.step_log.records import NodeErrors
+from io_kafka.step_log.revision_records import RevisionIntent
+from io_kafka.step_log.revision_state import Clearing, Detached, Filling, Phase
 from io_kafka.step_log.state import StepLogState
 
 
@@ -52,8 +54,7 @@ class Holding:
                 )
         held += self._why_not_released()
         held += topics.reasons
-        new = set(facts.young)
-        wrong = [each for each in self.log.errors if each.node in new]
+        wrong = _of_new_nodes(self.course, self.phase.intent, self.log.errors)
         if wrong and not accepts_errors:
             held.append(f"new nodes have rows in error: {wrong[0].example}")
         return held
@@ -125,6 +126,23 @@ class Holding:
         for handle in self.course.facts(self.phase.intent).taken_back:
             if handle in held.values():
                 yield f"output {handle} is withheld because of rows in error, so it is not known what it has to take back"
+
+
+def views_put_in_error(course: Course, phase: Phase, errors: Sequence[NodeErrors]) -> tuple[str, ...]:
+    """The views of the next project that have no answer from the switch on, because rows of new nodes are in error. `errors`: of all nodes."""
+    is_given_up = isinstance(phase, Detached) or (isinstance(phase, Clearing) and not phase.is_switched)
+    wrong = [] if is_given_up else _of_new_nodes(course, phase.intent, errors)
+    if not wrong:
+        return ()
+    now = course.document_of(phase.intent).numbered
+    return tuple(sorted(views_behind(now.circuit, now.indices(each.node for each in wrong))))
+
+
+def _of_new_nodes(course: Course, intent: RevisionIntent, errors: Sequence[NodeErrors]) -> list[NodeErrors]:
+    if not errors:
+        return []
+    new = set(course.facts(intent).young)
+    return [each for each in errors if each.node in new]
 
 
 def _place_of(plan: NumberedCircuit, number: int) -> Key | None:

@@ -92,8 +92,11 @@ class TransitionReport:
         facts: TransitionFacts,
         sizes: Sequence[Size] | None,
         portions: Portions,
+        *,
+        in_error: tuple[str, ...] = (),
     ) -> TransitionShown:
-        """`facts`: of the transition in `log`. `sizes`: of its differences, as far as they are measured."""
+        """`facts`: of the transition in `log`. `sizes`: of its differences, as far as they are measured. `in_error`: the views that the switch
+        puts in error."""
         phase = log.revisions.phase
         assert phase is not None
         shown, because, error = _shown_of(phase, machine)
@@ -111,6 +114,7 @@ class TransitionReport:
             differences=None if sizes is None else _differences(facts, sizes),
             views=ChangedViews(facts.rebuilt, facts.new, facts.dropped),
             error=error,
+            in_error=in_error,
             chosen=recorded_choices(phase.intent.choices),
         )
 

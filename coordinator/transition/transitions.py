@@ -34,7 +34,7 @@ from coordinator.transition.concerned import outputs_concerned
 from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
 from coordinator.transition.draining import DrainPortions
-from coordinator.transition.holding import Holding, TopicFindings
+from coordinator.transition.holding import Holding, TopicFindings, views_put_in_error
 from coordinator.transition.known import NothingKnown
 from coordinator.transition.machine import (
     Clear,
@@ -413,8 +413,10 @@ class Transitions:
     def show(self) -> None:
         log, request = self._writer.state, self._request
         if log.revisions.phase is not None:
+            wrong = views_put_in_error(self.course, log.revisions.phase, log.errors)
             facts = self.course.facts(log.revisions.phase.intent)
-            self._report.show(self._report.under_way(log, self.machine, facts, self._sizes, self.portions))
+            shown = self._report.under_way(log, self.machine, facts, self._sizes, self.portions, in_error=wrong)
+            self._report.show(shown)
         elif request is not None and log.revision is not None:
             planned = None if self._prepared is None else self._prepared.plan.facts
             self._report.show(preparing(log.revision.number + 1, planned, request.chosen))

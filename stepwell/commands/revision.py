@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from base.fault import Fault
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, keep_showing, project_of, report_faults, show
-from stepwell.commands.transition_text import GOES_ON, ended_text, transition_text, whole_text
+from stepwell.commands.transition_text import GOES_ON, ended_text, in_error_text, transition_text, whole_text
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning
@@ -76,6 +76,8 @@ def _ask(spec: Path | None, conf: list[str] | None, what: str, as_json: bool) ->
 def _accepted_text(what: str, found: dict[str, Any]) -> str:
     if (under_way := found["transition"]) is not None:
         told = f"the service has accepted to {what} the transition: {transition_text(under_way)}"
+        if what == "switch" and (wrong := in_error_text(under_way)):
+            told += f"\nThe switch accepts rows in error: {wrong}"
         return f"{told}\n{GOES_ON}" if what in ("switch", "abort") else told
     ended = found["transition_last"]
     return "the transition is settled" if ended is None else ended_text(ended)
@@ -142,4 +144,6 @@ def _revision_text(found: dict[str, Any]) -> RenderableType:
             parts.append("No service runs. The next `stepwell run` goes on with the transition.")
     elif found["transition_last"] is not None:
         parts.append(f"The last transition: {escape(ended_text(found['transition_last']))}.")
+    for view, why in sorted((found.get("in_error") or {}).items()):
+        parts.append(escape(f"View {view} is in error, and its output is withheld: {why}"))
     return Group(*parts)

@@ -57,11 +57,25 @@ def ways_out(transition: Transition) -> list[str]:
     )
     match transition["phase"]:
         case "held":
-            return ["`stepwell revision switch` makes the switch, or says why it still cannot be made.", stays]
+            accepts = [f"It accepts the rows in error: {told}"] if (told := in_error_text(transition)) else []
+            return [
+                "`stepwell revision switch` makes the switch, or says why it still cannot be made.",
+                *accepts,
+                stays,
+            ]
         case "detached":
             return ["`stepwell revision resume` fills the new nodes again from the beginning.", stays]
         case _:
             return ["`stepwell revision resume` goes on with it."] if transition["is_paused"] else []
+
+
+def in_error_text(transition: Transition) -> str:
+    """What the switch does to the views that it puts in error; empty if there are none. A service of a former release does not tell them."""
+    views = transition.get("in_error") or ()
+    if not views:
+        return ""
+    subject, behind = (f"view {views[0]} is", "it") if len(views) == 1 else (f"views {', '.join(views)} are", "them")
+    return f"{subject} in error from then on, and nothing is written to the outputs behind {behind} until the rows in error are corrected."
 
 
 def differences_table(differences: list[dict[str, Any]]) -> Table:

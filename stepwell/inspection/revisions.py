@@ -32,6 +32,7 @@ def of_service(status: Mapping[str, Any], pipeline: str, recorded: InForce | Non
     return {
         "is_running": True,
         **_in_force(status["revision"], pipeline, known),
+        "in_error": status["in_error"],
         "transition": status["transition"],
         "transition_last": status["transition_last"],
     }
@@ -42,6 +43,7 @@ def of_log(log: StepLogState, recorded: InForce, pipeline: str) -> dict[str, Any
     return {
         "is_running": False,
         **_in_force(recorded.record.number, pipeline, recorded),
+        "in_error": None,
         "transition": _transition(log),
         "transition_last": None,
     }
@@ -75,6 +77,7 @@ def _transition(log: StepLogState) -> dict[str, Any] | None:
         "differences": None,
         "views": None,
         "error": "",
+        "in_error": None,
         "choices": recorded_choices(phase.intent.choices).to_json(),
     }
     match phase:

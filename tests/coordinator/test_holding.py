@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from coordinator.specification import OutputTopic
-from coordinator.transition.holding import Holding, TopicFindings
+from coordinator.transition.holding import Holding, TopicFindings, views_put_in_error
 from coordinator.transition.plan import HeldDifference, TransitionFacts
 from engine.analysis.numbering import numbers_of
 from engine.model.aggregates import Aggregate, AggregateCall
@@ -20,6 +20,7 @@ from engine.model.numbers import NumberedCircuit
 from engine.model.rows import Distinct, Source
 from engine.resident.messages import Size
 from io_kafka.step_log.revision_records import Choices
+from io_kafka.step_log.revision_state import Detached, Filling, Switching
 
 ROW = (pa.string(), pa.int64())
 SWITCHED = (Switched((2,), ROW, key=(0,), placed=None), Switched((2,), ROW, key=(), placed=None))
@@ -166,3 +167,18 @@ def test_new_nodes_with_rows_in_error_wait_for_the_user() -> None:
     assert reasons(NOTHING, errors=[AGGREGATE]) == [], "the former project has them too"
     assert reasons(NOTHING, errors=[30]) == ["new nodes have rows in error: DIVIDE_BY_ZERO"]
     assert reasons(NOTHING, errors=[30], accepts_errors=True) == []
+
+
+@pytest.mark.parametrize(("phase", "views"), [
+    (Filling, ("sums",)), (Switching, ("sums",)), (Detached, ()),
+])  # fmt: skip
+def test_the_views_that_a_switch_puts_in_error_are_told(phase: type, views: tuple[str, ...]) -> None:
+    """Only while the switch can come, or has come."""
+    before, now = project("upsert", output=3), project("upsert", output=40)
+    now = NumberedCircuit(now.circuit, (0, 30, 31, 40))
+    at: Any = object.__new__(phase)
+    object.__setattr__(at, "intent", None)
+    wrong: Any = [SimpleNamespace(node=number) for number in (AGGREGATE, 30)]
+    course: Any = Documents(before, now)
+    assert views_put_in_error(course, at, wrong) == views
+    assert views_put_in_error(course, at, wrong[:1]) == (), "the former project has them too"

@@ -12,6 +12,8 @@ def differs(case: str) -> str:
     return f"{TEST_BOUNDS}::test_the_bound_of_what_differs_is_told_only_if_it_holds[{case}]"
 
 
+ACCEPTED, TEST_COMMANDS = "a switch that accepts rows in error says so", "tests/stepwell/test_revision_commands.py"
+
 PLANS = (
     Breakage(
         "a-bound-over-a-view-that-gets-changes",
@@ -62,5 +64,31 @@ PLANS = (
             Edit("engine/analysis/identity.py", "if not self._previous_topics[name] & every]", "]"),
         ),
         ("tests/engine/test_identity.py::test_of_views_of_one_definition_the_topic_tells_which_was_renamed",),
+    ),
+    Breakage(
+        "errors-of-the-former-project-are-the-switch-s",
+        "The views whose rows are in error in the former project too count as put in error by the switch.",
+        ACCEPTED,
+        (
+            Edit(
+                "coordinator/transition/holding.py",
+                "return [each for each in errors if each.node in new]",
+                "return [each for each in errors if new]",
+            ),
+        ),
+        ("tests/coordinator/test_holding.py::test_the_views_that_a_switch_puts_in_error_are_told",),
+    ),
+    Breakage(
+        "errors-are-accepted-in-silence",
+        "The answer of `revision switch` does not name the views that are in error then.",
+        ACCEPTED,
+        (
+            Edit(
+                "stepwell/commands/revision.py",
+                'if what == "switch" and (wrong := in_error_text(under_way)):',
+                'if what == "abort" and (wrong := in_error_text(under_way)):',
+            ),
+        ),
+        (f"{TEST_COMMANDS}::test_requests_for_the_transition_under_way",),
     ),
 )

@@ -59,7 +59,8 @@ def test_requests_for_the_transition_under_way(line: CommandLine) -> None:
         if asked.what == "abort":
             loop.board.update(transition=None, transition_last=over("aborted"))
         else:
-            loop.board.update(transition=under_way(is_paused=asked.what == "pause"))
+            wrong = ("a",) if asked.what == "switch" else ()
+            loop.board.update(transition=under_way(is_paused=asked.what == "pause", in_error=wrong))
 
     with playing(line, answer) as loop:
         told = line.here("revision", "pause")
@@ -69,7 +70,10 @@ def test_requests_for_the_transition_under_way(line: CommandLine) -> None:
         assert line.here("revision", "resume", "--json").json["transition"]["is_paused"] is False
         told = line.here("revision", "switch").out.splitlines()
         assert "accepted to switch the transition" in told[0], "it is a request, which may end in another hold"
-        assert told[1:] == ["`stepwell revision show` shows how far it is."]
+        assert told[1].startswith(
+            "The switch accepts rows in error: view a is in error from then on, and nothing is written to"
+        )
+        assert told[2:] == ["`stepwell revision show` shows how far it is."]
         told = line.here("revision", "abort")
         assert told.out.strip() == "the transition to revision 5 was aborted after 12.3 s; revision 4 stays in force"
         assert loop.seen == [TurnTransition(what) for what in ("pause", "resume", "switch", "abort")]  # type: ignore[arg-type]
@@ -115,7 +119,9 @@ def test_show_has_the_revision_in_force_and_the_transition(line: CommandLine, lo
         told = line.here("revision", "show").out
         assert "revision 4, in force from step 812 on" in told
         assert f"Its plan document is {PLAN} in topic stepwell.test.plans." in told
-        loop.board.update(transition=held())
+        loop.board.update(transition_last=over(), in_error={"a": "division by zero"})
+        assert "View a is in error, and its output is withheld: division by zero" in line.here("revision", "show").out
+        loop.board.update(transition=held(), transition_last=None, in_error={})
         told = line.here("revision", "show").out
         assert "revision 4 -> 5: held: append output late_flights" in told and "`stepwell revision abort`" in told
         assert "rebuilt: busy_routes\nnew: by_plane\ndropped: old_routes" in told
@@ -207,6 +213,11 @@ def test_a_transition_in_words() -> None:
     assert ways_out(under_way()) == [] and ways_out(under_way(is_paused=True)) == [
         "`stepwell revision resume` goes on with it."
     ]
+    assert "rows in error" not in " ".join(ways_out(held()))
+    assert ways_out(held(in_error=("a", "b")))[1] == (
+        "It accepts the rows in error: views a, b are in error from then on, and nothing is written to the outputs behind them until the rows "
+        "in error are corrected."
+    )
     assert ended_text(over(messages=1)).endswith("the outputs that it concerns received 1 message in that step")
     assert (
         ended_text(over("aborted"))
