@@ -74,13 +74,15 @@ class InputTopic:
 @dataclass(frozen=True)
 class OutputTopic:
     """The topic of an output handle. If the topic is missing, it is created with `partitions` partitions, and compacted if `compacted`.
-    `registry`: the one that has the schemas of its messages, if they are Avro or Protobuf."""
+    `registry`: the one that has the schemas of its messages, if they are Avro or Protobuf. `columns`: the names of all columns that messages of
+    the topic have; empty if they are those of the view (revisions/columns_had.py)."""
 
     handle: str
     topic: str
     partitions: int
     compacted: bool
     registry: RegistryAddress | None = None
+    columns: tuple[str, ...] = ()
 
     def with_auth(self, auth: str | None) -> OutputTopic:
         """Returns this output with the password for its registry, which is a setting."""

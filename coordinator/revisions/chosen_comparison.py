@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from coordinator.revisions.carrying import new_columns, why_not_carried, with_more_nulls
 from coordinator.revisions.choices import NOTHING_CHOSEN, ChoiceRefused, Chosen, check_known
+from coordinator.revisions.columns_had import columns_change_of
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import PlanFacts
@@ -76,7 +77,9 @@ def _check_append(usual: Comparison, name: str) -> None:
             f"--append {name}=from-now: the output has the mode {output.mode}, so it gets what differs.",
             "Leave the option out. It is for outputs with the mode append, which can take no row back.",
         )
-    if index not in usual.new_outputs() and not usual.is_changed(view.name):
+    change = columns_change_of(usual, output.handle)
+    is_compared = change is not None and not change.is_written(output.mode)
+    if index not in usual.new_outputs() and not usual.is_changed(view.name) and not is_compared:
         raise ChoiceRefused(
             f"--append {name}=from-now: view {view.name} is not rebuilt, so the option has no effect.",
             "Leave the option out. `stepwell plan` shows what each output receives.",

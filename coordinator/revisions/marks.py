@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from coordinator.revisions.carrying import with_nulls
+from coordinator.revisions.columns_had import with_columns_had
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.leaves import Project, leaf_key, named_project
@@ -42,6 +43,7 @@ class MarkedProject:
             files,
             circuit=self.circuit,
             inputs=self.inputs,
+            outputs=self.outputs,
             numbers=numbers,
             marks=self.marks,
             fingerprint_of_files=self.fingerprint_of_files,
@@ -52,6 +54,7 @@ class MarkedProject:
             files,
             circuit=self.circuit,
             inputs=self.inputs,
+            outputs=self.outputs,
             marks=self.marks,
             fingerprint_of_files=self.fingerprint_of_files,
         )
@@ -105,11 +108,12 @@ def positions_now(source: InputTopic, before: PlanDocument, facts: PlanFacts) ->
 
 def _mark(before: PlanDocument, files: Project, marks: Marks, offsets: Mapping[str, Offsets]) -> MarkedProject:
     inputs = with_nulls(files.inputs, before.inputs)
+    outputs = with_columns_had(files.outputs, before.outputs)
     if not marks:
         return MarkedProject(
             circuit=files.circuit,
             inputs=inputs,
-            outputs=files.outputs,
+            outputs=outputs,
             marks={},
             fingerprint_of_files="",
             made_with=files.made_with,
@@ -124,7 +128,7 @@ def _mark(before: PlanDocument, files: Project, marks: Marks, offsets: Mapping[s
     return MarkedProject(
         circuit=marked_circuit(files.circuit, marks),
         inputs=(*inputs, *more),
-        outputs=files.outputs,
+        outputs=outputs,
         marks={view: dict(sorted(sources.items())) for view, sources in sorted(marks.items())},
         fingerprint_of_files=files.circuit.fingerprint,
         made_with=files.made_with,

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from coordinator.revisions.columns_had import columns_change_of
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.plan_parts import OutputKind, OutputPlan, Refusal, RefusalCode
 from coordinator.revisions.row_bounds import rows_it_had, rows_of_new_topic, rows_that_differ
 from coordinator.revisions.subjects import form_of, subjects_of
+from engine.analysis.topic_columns import ColumnsChange
 from engine.model.circuit import Output, View
 
 RETRACTS = "rows would have to be taken back"
@@ -127,11 +129,15 @@ class _Output:
         comparison, view = self.comparison, self.view.name
         is_changed, is_disturbed = comparison.is_changed(view), self.node.inputs[0] in comparison.found.disturbed
         other_columns = old.names != self.node.names
-        if not is_changed and not is_disturbed:
-            return self._with_other_names(old) if other_columns else self._plan("nothing", "nothing")
         columns = " with its other columns" if other_columns else ""
         if self._is_from_switch():
             return self._plan("from_switch", f"{FROM_SWITCH}{columns}")
+        change = self._columns
+        if change.obstacles and self.node.mode == "upsert":
+            gone = f"; and null values for keys that are gone, {self.steps}" if is_changed or is_disturbed else ""
+            return self._plan("other_columns", f"all rows once more, because {_why(change)}{gone}")
+        if not is_changed and not is_disturbed and (change.is_written(self.node.mode) or self.node.mode != "append"):
+            return self._with_other_names(old, change) if other_columns else self._plan("nothing", "nothing")
         if self.node.mode != "append":
             rows = TELLS_ROWS[self.node.mode]
             receives = f"what differs{columns}, as {rows}, {self.steps}"
@@ -168,9 +174,11 @@ class _Output:
     def _append_from_now(self) -> str:
         return f"`--append {self.handle}=from-now`: it then gets {FROM_SWITCH}"
 
-    def _with_other_names(self, old: Output) -> OutputPlan:
+    def _with_other_names(self, old: Output, change: ColumnsChange) -> OutputPlan:
         pairs = zip(old.names, self.node.names, strict=True)
         renamed = ", ".join(f"{was} is {now} now" for was, now in pairs if was != now)
+        if change.now.known_by == "place":
+            return self._plan("other_columns", f"nothing; {renamed}, and messages have no names of columns")
         if self.node.mode == "append":
             return self._plan("other_columns", f"nothing; in new messages {renamed}")
         return self._plan("other_columns", f"all rows once more, because {renamed}")
@@ -197,15 +205,7 @@ class _Output:
             yield self._refusal(
                 "other_key", f"the columns of the key of topic {self.topic} have other types now", other
             )
-        retyped = _other_types(old, writer, node, self.view) if node.mode == "changelog" else []
-        if retyped:
-            reason = (
-                f"topic {self.topic} has rows in which {', '.join(retyped)}. A changelog takes rows back as they were written, which rows with "
-                "other types are not"
-            )
-            yield self._refusal(
-                "other_format", reason, f"Cast the columns to their former types, or {other[0].lower()}{other[1:]}"
-            )
+        yield from self._refusals_of_columns(other)
         formats = [_format(each) for each in (old, node)]
         if formats[0] != formats[1]:
             reason = f"the format of topic {self.topic} was {formats[0]}, and is {formats[1]} now"
@@ -220,6 +220,27 @@ class _Output:
             yield self._refusal(
                 "other_key", reason, f"Call the view {old.handle} again, or give the output another topic"
             )
+
+    def _refusals_of_columns(self, other: str) -> Iterator[Refusal]:
+        """Rows of the topic cannot be compared with those of now, and no message replaces them."""
+        obstacles = self._columns.obstacles
+        if not obstacles or self.node.mode == "upsert" or self._is_from_switch():
+            return
+        why = {
+            "changelog": "A changelog takes rows back as they were written, and these rows cannot be written again",
+            "append": "An append topic can take no row back",
+        }[self.node.mode]
+        ways = [*dict.fromkeys(each.way_out for each in obstacles), other]
+        if self.node.mode == "append":
+            ways.append(self._append_from_now())
+        reason = f"topic {self.topic} has rows with other columns: {_why(self._columns)}. {why}"
+        yield self._refusal("other_format", reason, "; or ".join([ways[0], *(_in_sentence(way) for way in ways[1:])]))
+
+    @property
+    def _columns(self) -> ColumnsChange:
+        change = columns_change_of(self.comparison, self.handle)
+        assert change is not None, "the topic is new"
+        return change
 
     def _key_schema(self, output: Output, document: PlanDocument) -> str | None:
         """That which a registry has of the keys. Its id is in each of them."""
@@ -251,15 +272,12 @@ class _Output:
         )
 
 
-def _other_types(old: Output, before: View, node: Output, now: View) -> list[str]:
-    """The columns that both have with different types, as text."""
-    was = dict(zip(old.names, before.types, strict=True))
-    pairs = ((name, was.get(name, kind), kind) for name, kind in zip(node.names, now.types, strict=True))
-    return [
-        f"column {name} is of type {former}, and is of type {kind} now"
-        for name, former, kind in pairs
-        if former != kind
-    ]
+def _why(change: ColumnsChange) -> str:
+    return ", and ".join(each.why for each in change.obstacles)
+
+
+def _in_sentence(way_out: str) -> str:
+    return way_out[0].lower() + way_out[1:]
 
 
 def _key_types(view: View, output: Output) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from coordinator.revisions.columns_had import names_had, outputs_after
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from engine.analysis.fill_circuits import fill_circuits
@@ -94,11 +95,17 @@ class TransitionPlan:
 def plan_transition(comparison: Comparison) -> TransitionPlan:
     """What leads from one project to another. The numbers of the next one do not count. Raises CannotFill and TooManyNodes."""
     found, before, now = comparison.found, comparison.before, comparison.now
-    document = replace(now, numbers=numbers_after(found, before.numbers))
+    document = replace(now, numbers=numbers_after(found, before.numbers), outputs=outputs_after(comparison))
     numbers = before.numbers, document.numbers
     chosen = replace(comparison.chosen_outputs, gradual=comparison.chosen.gradual)
     filling = fill_circuits(
-        found, comparison.histories, numbers, comparison.new_outputs(), chosen, frozen=before.frozen
+        found,
+        comparison.histories,
+        numbers,
+        comparison.new_outputs(),
+        chosen,
+        frozen=before.frozen,
+        had=names_had(comparison),
     )
     return _plan_of(before, document, found, filling)
 

@@ -7,6 +7,8 @@ difference to what the view has in B:
     an output whose topic A writes           that between the view of its topic in A and the one in B, if one of them is another one, has
                                              changed, or has other columns
     an output whose topic A does not write   all content, if it cannot be read from the state of B in the step of the switch
+
+Outputs of one view may need differences of their own, because a format says how old rows are compared with new ones (topic_columns.py).
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.analysis.draining import groups_of, key_within
-from engine.analysis.filling import Compared, TakenBack
+from engine.analysis.filling import Compared, ComparedBy, TakenBack
 from engine.analysis.history import Copied, Feed, Histories, Take, content_now, parts_of
 from engine.analysis.project_match import ProjectMatch
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
+from engine.analysis.topic_columns import columns_change, counterpart, written_before
 from engine.model.circuit import Node, Output, View
 from engine.model.numbers import assign_numbers
 from engine.model.rows import Map
@@ -39,10 +42,19 @@ class ChosenOutputs:
 
 NO_CHOICE = ChosenOutputs()
 
+NamesHad = Mapping[int, tuple[str, ...]]
+"""By the index of an Output of B, the names of all columns that messages of its topic have. None is there if they are those of A."""
+
+NOTHING_MORE_HAD: NamesHad = {}
+
+Group = tuple[int, int | None, ComparedBy, int | None]
+"""Readers that get one difference: the view of B, the view of A whose content they have, how rows are compared, and the output if it writes all
+rows once more."""
+
 
 class Comparing:
     """`numbers_before`, `numbers_now`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B that get all content of their view,
-    because A does not write their topic. `outputs`: see ChosenOutputs. `frozen`: why nodes of A are (release.py)."""
+    because A does not write their topic. `outputs`: see ChosenOutputs. `frozen`: why nodes of A are (release.py). `had`: see NamesHad."""
 
     def __init__(
         self,
@@ -54,9 +66,10 @@ class Comparing:
         *,
         outputs: ChosenOutputs,
         frozen: Mapping[int, str],
+        had: NamesHad = NOTHING_MORE_HAD,
     ) -> None:
         self.found, self.histories, self.new_outputs, self.outputs = found, histories, new_outputs, outputs
-        self.frozen = frozen
+        self.frozen, self.had = frozen, had
         self.before, self.now = found.previous.circuit, found.now.circuit
         self.numbers_before, self.numbers_now = numbers_before, numbers_now
         self.plan_before, self.plan_now = plan_stages(self.before), plan_stages(self.now)
@@ -98,76 +111,79 @@ class Comparing:
         """Whether the content of a view of B can be read from the state of B alone."""
         return is_read_from_state(content_now(self.now, view, {}))
 
-    def key_of(self, view: int) -> Key:
-        """The columns by which the difference of a view of B lies."""
-        usual = _key(self.now.nodes[view], self.plan_now.colocation[view])
-        return self._drained_by.get(view, usual)
+    def key_of(self, compared: Compared) -> Key:
+        """The columns by which a difference lies."""
+        if compared.again is not None:
+            return compared.again
+        usual = _key(self.now.nodes[compared.view], self.plan_now.colocation[compared.view])
+        return self._drained_by.get(compared.view, usual)
 
     def old_key_of(self, view: int) -> Key:
         """Those by which the content of a view of A lies that is taken back."""
         return _key(self.before.nodes[view], self.plan_before.colocation[view])
 
     def _differences(self) -> Iterator[Compared]:
-        for (view, previous), readers in sorted(
-            self._readers().items(), key=lambda each: (each[0][0], str(each[0][1]))
-        ):
+        for group, readers in sorted(self._readers().items(), key=lambda each: (each[0][0], str(each[0][1:]))):
+            view, previous, by, again = group
             handles = [node.handle for i in sorted(readers) if isinstance(node := self.now.nodes[i], Output)]
-            number = self.new_number(has_state=True)
+            output = None if again is None else self.now.nodes[again]
             yield Compared(
-                view=view, previous=previous, number=number, readers=frozenset(readers), handles=tuple(handles)
+                view=view,
+                previous=previous,
+                number=self.new_number(has_state=True),
+                readers=frozenset(readers),
+                handles=tuple(handles),
+                by=by,
+                again=output.key if isinstance(output, Output) else None,
             )
 
     def _keys_of_drain(self) -> dict[int, Key]:
         """By view, the columns by whose hash its difference leaves."""
         groups: defaultdict[int, list[Key]] = defaultdict(list)
         for each in self.compared:
-            if each.previous is not None:  # otherwise a reader has a part of one content
+            # Otherwise a reader has a part of one content, or the difference lies by the key of its output.
+            if each.previous is not None and each.again is None:
                 groups[each.view] += groups_of(self.before, self.now, each)
         return {
             view: key_within(_key(self.now.nodes[view], self.plan_now.colocation[view]), found)
             for view, found in groups.items()
         }
 
-    def _readers(self) -> dict[tuple[int, int | None], set[int]]:
-        """By the view of B and the view of A whose content they have."""
-        found: defaultdict[tuple[int, int | None], set[int]] = defaultdict(set)
+    def _readers(self) -> dict[Group, set[int]]:
+        found: defaultdict[Group, set[int]] = defaultdict(set)
         for index, node in enumerate(self.now.nodes):
             if index in self.outputs.from_switch:
                 continue
             if isinstance(node, Output):
                 (view,) = node.inputs
                 if index not in self.new_outputs:
-                    before, names = self._written_before(node)
-                    if before != self._counterpart(view) or self._is_changed(view) or names != node.names:
-                        found[view, before].add(index)
+                    group = self._group_of_output(index, node)
+                    if group is not None:
+                        found[group].add(index)
                 elif not self.is_readable(view):
-                    found[view, None].add(index)
+                    found[view, None, "name", None].add(index)
             elif index in self.found.kept:
                 for below in self._ends_below(index):
                     if self._is_changed(below):
-                        found[below, self._counterpart(below)].add(index)
+                        found[below, self._counterpart(below), "name", None].add(index)
         return found
 
-    def _written_before(self, output: Output) -> tuple[int, tuple[str, ...]]:
-        """The view of A that the topic of the output has, and the names of its columns in the messages."""
-        previous, topic = self.found.previous, self.found.now.topics[output.handle]
-        for node in self.before.nodes:
-            if isinstance(node, Output) and previous.topics[node.handle] == topic:
-                return node.inputs[0], node.names
-        raise AssertionError(f"output {output.handle}: the previous project does not write its topic")
+    def _group_of_output(self, index: int, output: Output) -> Group | None:
+        """The group of an output whose topic A writes. None if its topic has what it is to have."""
+        (view,), (before,) = output.inputs, written_before(self.found, output).inputs
+        columns = columns_change(self.found, output, self.had.get(index))
+        if columns.is_written(output.mode):
+            return None
+        if columns.obstacles and output.mode == "upsert":
+            return view, before, "name", index
+        return view, before, "place" if columns.is_by_place else "name", None
 
     def _is_changed(self, index: int) -> bool:
         node = self.now.nodes[index]
         return isinstance(node, View) and node.name in self.found.changed
 
     def _counterpart(self, view: int) -> int | None:
-        """The index in A of a view that both have."""
-        node = self.now.nodes[view]
-        assert isinstance(node, View)
-        name = self.found.ids.leaves[node.name]
-        return next(
-            (i for i, each in enumerate(self.before.nodes) if isinstance(each, View) and each.name == name), None
-        )
+        return counterpart(self.found, view)
 
     def _ends_below(self, kept: int) -> set[int]:
         """What a kept node reads, through Maps that only select columns of it."""

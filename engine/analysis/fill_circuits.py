@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from engine.analysis.comparing import NO_CHOICE, ChosenOutputs, Comparing
+from engine.analysis.comparing import NO_CHOICE, NOTHING_MORE_HAD, ChosenOutputs, Comparing, NamesHad
 from engine.analysis.filling import FillingPrograms, Program
 from engine.analysis.filling_circuit import filling_program
 from engine.analysis.history import NOTHING_FROZEN, Histories
@@ -23,12 +23,15 @@ def fill_circuits(
     outputs: ChosenOutputs = NO_CHOICE,
     *,
     frozen: Mapping[int, str] = NOTHING_FROZEN,
+    had: NamesHad = NOTHING_MORE_HAD,
 ) -> FillingPrograms:
     """What leads from A to B. `numbers`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B whose topic A does not write and
-    that get all content of their view. `outputs`: what the user has chosen for others. `frozen`: why nodes of A are (release.py).
-    Raises CannotFill."""
+    that get all content of their view. `outputs`: what the user has chosen for others. `frozen`: why nodes of A are (release.py). `had`: see
+    NamesHad. Raises CannotFill."""
     before, now = map(tuple, numbers)
-    comparing = Comparing(found, histories, before, now, frozenset(new_outputs), outputs=outputs, frozen=frozen)
+    comparing = Comparing(
+        found, histories, before, now, frozenset(new_outputs), outputs=outputs, frozen=frozen, had=had
+    )
     filling, switching = filling_program(comparing), switching_program(comparing)
     young = {now[i] for i in range(len(now)) if found.is_young(i)}
     made = FillingPrograms(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from engine.analysis.project_match import nodes_with_state
 from engine.analysis.retraction import append_only_inputs
@@ -21,6 +22,7 @@ from engine.analysis.stages import StagePlan, plan_stages
 from engine.model.circuit import Circuit
 from engine.model.filling import CarriedTable
 from engine.model.rows import LastByKey
+from engine.operators.arrangement import Key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +46,24 @@ class Program:
         return cls(circuit=circuit, numbers=tuple(numbers), append_only=append_only_inputs(circuit))
 
 
+ComparedBy = Literal["name", "place"]
+"""By which a column of a row is that of another row (topic_columns.py)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Compared:
     """A difference: what some readers of a view of B get in the step of the switch. `view`: its index in B. `previous`: the index in A of the
     view whose content the readers have; None if they have nothing. `number`: of the node that holds the difference. `readers`: the nodes of B
-    that get it. `handles`: those of the outputs among them."""
+    that get it. `handles`: those of the outputs among them. `by`: how rows are compared whose columns have changed. `again`: if the reader is an
+    output that writes all rows once more, its key; such a difference says of each row whether it is a former one."""
 
     view: int
     previous: int | None
     number: int
     readers: frozenset[int]
     handles: tuple[str, ...]
+    by: ComparedBy = "name"
+    again: Key | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

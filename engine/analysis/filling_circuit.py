@@ -12,14 +12,14 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.analysis.comparing import Comparing, is_read_from_state
-from engine.analysis.filling import Compared, Program, TakenBack
+from engine.analysis.filling import Compared, ComparedBy, Program, TakenBack
 from engine.analysis.history import Carry, Feed, Reread, content_kept, content_now
 from engine.analysis.release import freeze
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.taking import Growing, Taking, is_no_part, over_state
 from engine.model.circuit import Circuit, Node, Output, View
-from engine.model.filling import COMPARE, FILL, OF_FORMER, OF_NEXT, CarriedTable, Difference, Placed, Renamed
-from engine.model.node import Expression
+from engine.model.filling import COMPARE, FILL, IS_FORMER, OF_FORMER, OF_NEXT, CarriedTable, Difference, Placed, Renamed
+from engine.model.node import Expression, Types
 from engine.model.rows import LastByKey, Map, Source
 from engine.operators.table import operator_of
 
@@ -140,16 +140,20 @@ class _FillingCircuit:
         comparing = self.comparing
         view = comparing.now.nodes[compared.view]
         assert isinstance(view, View)
-        inputs = [self._new_content(compared.view)]
+        inputs, types = [self._new_content(compared.view)], tuple(view.types)
         if compared.previous is not None:
-            inputs.append(self._old_content(compared.previous, view))
-        self.into.add(Difference(tuple(inputs), view.types, comparing.key_of(compared.view)), compared.number)
+            inputs.append(self._old_content(compared.previous, view, compared.by))
+        if compared.again is not None:
+            assert len(inputs) == 2, "an output that writes all rows once more has written some"
+            inputs = [self.into.once(with_mark(rows, types, is_former=i > 0)) for i, rows in enumerate(inputs)]
+            types = (*types, IS_FORMER)
+        self.into.add(Difference(tuple(inputs), types, comparing.key_of(compared)), compared.number)
 
     def _take_back(self, taken: TakenBack) -> None:
         """Nothing, without the content that the view has."""
         view = self.comparing.before.nodes[taken.view]
         assert isinstance(view, View)
-        rows = self._old_content(taken.view, view)
+        rows = self._old_content(taken.view, view, "name")
         nothing = self.into.once(Map((rows,), view.types, _NEVER, _all_columns(view)))
         key = self.comparing.old_key_of(taken.view)
         self.into.add(Difference((nothing, rows), view.types, key), taken.number)
@@ -179,8 +183,8 @@ class _FillingCircuit:
         kept = self.comparing.found.kept
         return kept[index] if index in kept else self._young(index)
 
-    def _old_content(self, previous: int, view: View) -> int:
-        """Returns the node with the old content of a view, which has the columns of the view now."""
+    def _old_content(self, previous: int, view: View, by: ComparedBy) -> int:
+        """Returns the node with the old content of a view, which has the columns of the view now. `by`: see Compared."""
         comparing = self.comparing
         take = content_now(comparing.before, previous, {}, comparing.frozen)
         level = COMPARE if is_read_from_state(take) else FILL
@@ -201,7 +205,16 @@ class _FillingCircuit:
         ).put(take)
         before = comparing.before.nodes[previous]
         assert isinstance(before, View)
+        if by == "place":
+            assert before.types == view.types
+            return rows
         return rows if _columns(before) == _columns(view) else self.into.once(_renaming(rows, before, view))
+
+
+def with_mark(rows: int, types: Types, *, is_former: bool) -> Map:
+    """Returns the node with these rows and, as one more column, whether they are former ones."""
+    columns = (Expression(f"c{place}", kind, place) for place, kind in enumerate(types))
+    return Map((rows,), (*types, IS_FORMER), None, (*columns, Expression(str(is_former).lower(), IS_FORMER)))
 
 
 _NEVER = Expression("false", pa.bool_())

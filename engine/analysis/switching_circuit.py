@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from engine.analysis.comparing import Comparing
 from engine.analysis.filling import Compared, Program, TakenBack
+from engine.analysis.filling_circuit import with_mark
 from engine.analysis.history import Feed, content_now
 from engine.analysis.taking import Growing, Taking, over_state
 from engine.model.circuit import Circuit, Node, Output
-from engine.model.filling import FILL, TAKEN_BACK, Placed, Switched
+from engine.model.filling import FILL, IS_FORMER, TAKEN_BACK, Placed, Switched, WrittenAgain
 from engine.model.node import Types
 from engine.model.rows import Constant, Map
 
@@ -81,14 +82,28 @@ class _SwitchingCircuit:
     def _pass_on(self, compared: Compared) -> None:
         comparing, view = self.comparing, compared.view
         key, wanted, types = (
-            comparing.key_of(view),
+            comparing.key_of(compared),
             comparing.plan_now.colocation[view],
             comparing.now.nodes[view].types,
         )
+        if compared.again is not None:
+            self._write_again(compared)
+            return
         # The difference may leave by other columns than those by which the view lies.
         at = wanted if wanted in (None, key) else key
         made = self.into.add(Switched((self.raw[view],), types, key=key, placed=at), compared.number)
         made = made if at == wanted else self.into.add(Placed((made,), types, wanted))
+        self.switched[view] |= dict.fromkeys(compared.readers, made)
+
+    def _write_again(self, compared: Compared) -> None:
+        """All rows of the view, and the former rows of keys that have none now."""
+        comparing, view, key = self.comparing, compared.view, compared.again
+        types, wanted = tuple(comparing.now.nodes[view].types), comparing.plan_now.colocation[view]
+        assert key is not None
+        change = self.into.once(with_mark(self.raw[view], types, is_former=False))
+        rows = self.into.add(Switched((change,), (*types, IS_FORMER), key=key, placed=key), compared.number)
+        made = self.into.once(WrittenAgain((rows,), types, key))
+        made = made if key == wanted else self.into.add(Placed((made,), types, wanted))
         self.switched[view] |= dict.fromkeys(compared.readers, made)
 
     def _take_back(self, taken: TakenBack) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from engine.model.node import Column, NodeBase, Types, columns_exist
 from engine.model.rows import LastByKey
 
@@ -25,6 +27,9 @@ LEVELS = COMPARE + 1
 OF_NEXT, OF_FORMER = "again, as the next revision reads it: ", "again, as the former revision reads it: "
 """The prefixes of the handles of sources that are read again. No source of a project is called so."""
 
+
+IS_FORMER = pa.bool_()
+"""The type of the column that says of a row whether it is a former one."""
 
 TAKEN_BACK = "taken back: "
 """The prefix of the handle of an output of the former project that takes its content back in the step of the switch."""
@@ -118,6 +123,19 @@ class Renamed(NodeBase):
 
 
 @dataclass(frozen=True)
+class WrittenAgain(NodeBase):
+    """What an upsert output gets that writes all rows once more. The input has the rows of the view, and, as one more column, whether a row is a
+    former one. The former rows of a key that has a row now are left out: the message of that row replaces them. Without the column, a former row
+    would take back an equal row of now, and that would not be written. `key`: that of the output."""
+
+    key: tuple[Column, ...]
+
+    def check(self, inputs: Sequence[Types]) -> None:
+        (rows,) = inputs
+        assert tuple(rows) == (*self.types, IS_FORMER) and self.key and columns_exist(self.key, self.types)
+
+
+@dataclass(frozen=True)
 class CarriedTable(NodeBase):
     """The table of a keyed source that has other columns now, made of the one that it had. That is the input, of which it reads the state like a
     ContentFeed of `level`. It stores what the new table stores. `former`: the input as it is in its own project. `places`: of each column, where
@@ -147,5 +165,5 @@ class Frozen(NodeBase):
         self.holder.check(inputs)
 
 
-FillingNode = ContentFeed | Placed | Renamed | Difference | Switched | Frozen | CarriedTable
+FillingNode = ContentFeed | Placed | Renamed | Difference | Switched | WrittenAgain | Frozen | CarriedTable
 """Every kind of node that only a transition has."""

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.slots import SLOT_BITS, SLOTS
-from engine.model.filling import HASHES, ContentFeed, Difference, Frozen, Placed, Renamed, Switched
+from engine.model.filling import HASHES, ContentFeed, Difference, Frozen, Placed, Renamed, Switched, WrittenAgain
 from engine.model.node import NodeBase
 from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
@@ -26,7 +26,7 @@ from engine.operators.base import StepContext
 from engine.operators.carried import CARRIED_TABLE
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.fed_rows import columns_by_place, within
-from engine.operators.keys import ColocatedKey
+from engine.operators.keys import ColocatedKey, net_rows_by_key
 from engine.rows import zset
 from engine.rows.hashing import HASH_BITS, Hashes, slot_of
 from engine.state.trace import Trace, as_rows, as_zset
@@ -156,6 +156,17 @@ def step_switched(node: Switched, inputs: Sequence[pa.Table], context: StepConte
     return zset.consolidate(zset.add([change, zset.as_schema(as_zset(left), zset.schema_of(node.types))]))
 
 
+def step_written_again(node: WrittenAgain, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    rows, group, keys = net_rows_by_key(inputs[0], node.key)
+    weights = zset.weights_of(rows)
+    is_former = rows.column(len(node.types)).to_numpy(zero_copy_only=False)
+    has_row = np.zeros(keys, dtype=bool)
+    has_row[group[(weights > 0) & ~is_former]] = True
+    chosen = ~is_former | ~has_row[group]
+    wanted = rows.filter(pa.array(chosen))
+    return zset.build(wanted.columns[: len(node.types)], weights[chosen])
+
+
 def _kept_back(node: Switched, change: pa.Table, context: StepContext, end: int) -> pa.Table:
     """The rows of the change in slots below `end`. The others are added to the difference, with which they leave. If they passed at once, a
     reader would get the retraction of a row whose insertion has still to leave."""
@@ -259,6 +270,26 @@ SWITCHED = Operator(
 )
 
 
+WRITTEN_AGAIN = Operator(
+    node=WrittenAgain,
+    revision=1,
+    step=step_written_again,
+    arrange=lambda node, inputs: Arrangement((_exchange(node.key, inputs[0]),), node.key),
+    retraction=lambda node: "old rows are taken back",
+    keeps=lambda node, append_only: "",
+    unique_key=lambda node, inputs: None,
+    content=NoContent(),
+    fed=None,
+    outputs_without_input=lambda node: False,
+    counts_errors=lambda node: False,
+    needs_append_only=False,
+    relies_on_growth=lambda node: False,
+    traces_in_recursion=None,
+    text=lambda node: "all rows once more",
+    user_name=lambda node: None,
+)
+
+
 def filling_over(operators: Iterable[Operator[Any]]) -> tuple[Operator[Any], ...]:
     """`operators`: those of the nodes that can be fed."""
     by_kind = {operator.node: operator for operator in operators}
@@ -268,6 +299,7 @@ def filling_over(operators: Iterable[Operator[Any]]) -> tuple[Operator[Any], ...
         RENAMED,
         DIFFERENCE_OF_VIEW,
         SWITCHED,
+        WRITTEN_AGAIN,
         _frozen_over(by_kind),
         CARRIED_TABLE,
     )

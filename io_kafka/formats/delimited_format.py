@@ -73,6 +73,7 @@ CSV = Format(
         keys=written_keys,
         keys_as="json",
         says_every_row=False,
+        columns_known_by="place",
     ),
 )
 
@@ -99,5 +100,6 @@ TEXT = Format(
         keys=written_keys,
         keys_as="json",
         says_every_row=False,
+        columns_known_by="place",
     ),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,10 @@ from io_kafka.formats.spec import OutputFormat, SourceFormat
 
 Ops: TypeAlias = npt.NDArray[np.str_]
 """The op of each change: c if there is no image before it, d if there is none after it, else u."""
+
+ColumnsKnownBy = Literal["name", "number", "place"]
+"""How consumers find a column in a message. `number`: each column has one, which a schema gives a name. `place`: as the first one, the second
+one, and so on; names are not in messages."""
 
 E = TypeVar("E")
 """The class of an encoding; NoneType for plain JSON."""
@@ -77,7 +81,8 @@ class Writing(Generic[E]):
 
     `values`: the columns as values; not written are the rows that the last argument says, if it is there. `changes`: the images before and after
     of each change, and its op; None if the format has no changelog. `keys`: the key columns in the format `keys_as`, which keys
-    have if nothing else is said. `says_every_row`: whether every row has a message. If not, these functions raise Unwritable for the others."""
+    have if nothing else is said. `says_every_row`: whether every row has a message. If not, these functions raise Unwritable for the others.
+    `columns_known_by`: of values."""
 
     encoding: type[E]
     made: FromOptions[E] | FromRegistry[E]
@@ -86,6 +91,7 @@ class Writing(Generic[E]):
     keys: Callable[[E, OutputFormat, list[pa.Array]], pa.Array]
     keys_as: OutputKeyFormat
     says_every_row: bool
+    columns_known_by: ColumnsKnownBy
 
 
 @dataclass(frozen=True)

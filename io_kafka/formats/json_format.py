@@ -116,5 +116,6 @@ JSON = Format(
         keys=written_keys,
         keys_as="json",
         says_every_row=True,
+        columns_known_by="name",
     ),
 )

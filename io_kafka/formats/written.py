@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from base.options import WITHOUT_NULL, OutputFormatName, OutputKeyFormat
 from base.text.patterns import NO_PATTERNS, Patterns
-from io_kafka.formats.descriptor import FromOptions, Option
+from io_kafka.formats.descriptor import ColumnsKnownBy, FromOptions, Option
 from io_kafka.formats.encodings import OutputEncoding, SchemaIds
 from io_kafka.formats.table import FORMATS
 
@@ -63,6 +63,10 @@ class Written:
     def says_every_row(self) -> bool:
         """Whether every row has a message. One that has none raises Unwritable."""
         return FORMATS[self.format].writes.says_every_row and self.key_format not in WITHOUT_NULL
+
+    @property
+    def columns_known_by(self) -> ColumnsKnownBy:
+        return FORMATS[self.format].writes.columns_known_by
 
     @property
     def shown(self) -> str:

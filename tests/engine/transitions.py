@@ -13,6 +13,7 @@ from engine.analysis.history import histories
 from engine.analysis.identity import Named, SourceIdentity
 from engine.analysis.numbering import numbers_after
 from engine.analysis.project_match import ProjectMatch, match_projects
+from engine.analysis.topic_columns import columns_change
 from engine.model.circuit import Circuit, Output
 from engine.model.filling import HASHES
 from engine.model.numbers import number_of
@@ -38,10 +39,13 @@ def named(circuit: Circuit, topics: Mapping[str, str] | None = None) -> Named:
 
 @dataclass(frozen=True)
 class Led:
-    """A transition, and the circuits of it."""
+    """A transition, and the circuits of it. `had`: by the handle of an output, the names of the columns that messages of its topic have after
+    the switch. `refused`: why the service would refuse it, because of columns of outputs."""
 
     found: ProjectMatch
     filling: FillingPrograms
+    had: Mapping[str, tuple[str, ...]]
+    refused: tuple[str, ...]
 
 
 def led(
@@ -52,9 +56,11 @@ def led(
     from_switch: Collection[str] = (),
     taken_back: Collection[str] = (),
     gradual: bool = False,
+    had: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Led:
-    """`numbers`: of the nodes of `before`. `from_switch`: the outputs of `now` that get only what comes from the switch on. `taken_back`: the
-    outputs of `before` that take their content back. `gradual`: what differs leaves in several steps. Raises CannotFill."""
+    """`numbers`: of the nodes of `before`. `had`: of the transition before this one, see Led. `from_switch`: the outputs of `now`
+    that get only what comes from the switch on. `taken_back`: the outputs of `before` that take their content back. `gradual`: what differs
+    leaves in several steps. Raises CannotFill."""
     found = match_projects(named(before), named(now))
     topics = set(found.previous.topics.values())
     passing = frozenset(outputs_of(now, from_switch))
@@ -63,7 +69,28 @@ def led(
     chosen = ChosenOutputs(from_switch=passing, taken_back=frozenset(outputs_of(before, taken_back)), gradual=gradual)
     known = tuple(range(len(before.nodes))) if numbers is None else tuple(numbers)
     made = histories(found, {}, new)
-    return Led(found, fill_circuits(found, made, (known, numbers_after(found, known)), new, chosen))
+    stay = {i: node for i, node in enumerate(now.nodes) if isinstance(node, Output) and node.handle in topics}
+    had = {} if had is None else had
+    changes = {i: columns_change(found, node, had.get(node.handle)) for i, node in stay.items()}
+    filling = fill_circuits(
+        found,
+        made,
+        (known, numbers_after(found, known)),
+        new,
+        chosen,
+        had={i: had[node.handle] for i, node in stay.items() if node.handle in had},
+    )
+    return Led(
+        found,
+        filling,
+        had={node.handle: changes[i].had_after(node.mode) for i, node in stay.items()},
+        refused=tuple(
+            f"{node.handle}: {each.why}"
+            for i, node in stay.items()
+            if node.mode != "upsert" and i not in passing
+            for each in changes[i].obstacles
+        ),
+    )
 
 
 def outputs_of(circuit: Circuit, handles: Collection[str]) -> list[int]:

@@ -8,6 +8,7 @@ from tests.sabotage.automatic_breakages import AUTOMATIC_LAYOUTS
 from tests.sabotage.breakage import Breakage
 from tests.sabotage.choice_breakages import CHOICES
 from tests.sabotage.clock_breakages import THE_CLOCK
+from tests.sabotage.column_breakages import COLUMNS
 from tests.sabotage.connection_breakages import CONNECTION_BREAKAGES
 from tests.sabotage.coordinator_breakages import COORDINATOR
 from tests.sabotage.copying_breakages import COPIES
@@ -91,6 +92,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *WINDOWS,
     *EVENT_TIME,
     *THE_CLOCK,
+    *COLUMNS,
     *EVOLUTION,
     *PLANS,
     *RELEASES,

@@ -767,7 +767,9 @@ EVOLUTION = (
         "exactly once",
         (
             Edit(
-                "coordinator/revisions/output_plans.py", "        if retyped:\n", "        if retyped and not writer:\n"
+                "coordinator/revisions/output_plans.py",
+                "yield from self._refusals_of_columns(other)",
+                "yield from ()",
             ),
         ),
         ("tests/stepwell/test_planned.py::test_a_changelog_keeps_the_types_of_its_columns",),

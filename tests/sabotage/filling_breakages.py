@@ -163,7 +163,9 @@ FILLING = (
         FILLED,
         (
             Edit(
-                COMPARING, "if before != self._counterpart(view) or self._is_changed(view)", "if self._is_changed(view)"
+                "engine/analysis/topic_columns.py",
+                "is_same_view=before == counterpart(found, view) and not is_changed,",
+                "is_same_view=not is_changed,",
             ),
         ),
         (f"{TESTS}::test_an_output_that_goes_on_with_another_view_gets_what_differs",),

@@ -533,7 +533,7 @@ def test_a_changelog_keeps_the_types_of_its_columns(spark: SparkSession, mode: M
     refusals = plan_change(before, now, facts_of(before)).refusals
     assert [each.code for each in refusals] == (["other_format"] if mode == "changelog" else [])
     for refusal in refusals:
-        assert "column worst is of type int32, and is of type int64 now" in refusal.reason
+        assert "column worst was INT, and is BIGINT now" in refusal.reason
         assert "Cast" in refusal.way_out and "another topic" in refusal.way_out
     assert not plan_change(before, more, facts_of(before)).refusals
 

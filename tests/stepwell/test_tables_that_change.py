@@ -14,18 +14,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from base.options import OnError
-from coordinator.revisions.comparison import Comparison
+from coordinator.revisions.chosen_comparison import compare
+from coordinator.revisions.columns_had import names_had, outputs_after
 from coordinator.revisions.document import PlanDocument, document_of
+from engine.analysis.comparing import ChosenOutputs
 from engine.analysis.fill_circuits import fill_circuits
 from engine.analysis.numbering import numbers_after
-from engine.model.circuit import View
-from engine.model.filling import OF_FORMER, OF_NEXT
+from engine.model.circuit import Output, View
+from engine.model.filling import HASHES, OF_FORMER, OF_NEXT
 from engine.operators.facts import DivisionFacts
 from engine.run.sources import SourceTable, read_sources
 from engine.run.step_input import StepInput
 from examples.batch import TopicMessage, batch_answer
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.extras import TYPES, Extras
+from io_kafka.formats.encodings import AvroIds, ProtobufIds
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 from stepwell.lowering.driver import lower
@@ -49,15 +52,18 @@ Sent = tuple[Text, Text]
 
 @dataclass
 class Pipeline:
-    """A pipeline in this process that reads one topic, and all that it has read."""
+    """A pipeline in this process that reads one topic, and all that it has read and written. `written`: of each step, the messages of each
+    output."""
 
     document: PlanDocument
     on_error: OnError
     heard: list[RawBatch] = field(default_factory=list)
+    written: list[dict[str, pa.Table]] = field(default_factory=list)
     offset: int = 0
 
     def __post_init__(self) -> None:
         self.inner = InProcess(self.document.circuit, WORKERS)
+        self._settle_outputs()
         self.numbers = tuple(self.inner.program.numbers)
         self.tables: dict[str, SourceTable] = tables_of(self.document)
 
@@ -72,7 +78,15 @@ class Pipeline:
             for worker in range(WORKERS)
         ]
         self.heard += live
-        self.inner.step_of(read, filled=filled)
+        self.written.append(self.inner.step_of(read, filled=filled))
+
+    def _settle_outputs(self) -> None:
+        """Each topic has one partition, and its schemas have the same ids in all projects."""
+        outputs = [node for node in self.inner.program.circuit.nodes if isinstance(node, Output)]
+        ids = {"avro": AvroIds(1, 2), "protobuf": ProtobufIds(1, 2)}
+        schema_ids = {node.handle: ids[form] for node in outputs if (form := node.written.format) in ids}
+        partitions = dict.fromkeys((node.handle for node in outputs), 1)
+        self.inner.facts = replace(self.inner.facts, partitions=partitions, schema_ids=schema_ids)
 
     def _batch(self, sent: Sequence[Sent]) -> RawBatch:
         start, self.offset = self.offset, self.offset + len(sent)
@@ -86,22 +100,39 @@ class Pipeline:
         messages = Messages(keys, values, pa.array(offsets, pa.int64()), extras)
         return raw_batch(OffsetRange(TOPIC, 0, start, self.offset), messages)
 
-    def become(self, now: PlanDocument, at_switch: Sequence[Sent]) -> None:
-        """Goes to the next project as a service does: fills what is young, and makes the switch in a step with input."""
-        comparison = Comparison(self.document, now, facts_of(self.document))
+    def become(self, now: PlanDocument, at_switch: Sequence[Sent] = (), *, parts: int = 0) -> None:
+        """Goes to the next project as a service does: fills what is young, and makes the switch in a step with input. `parts`: in how many steps
+        what differs leaves, if it does not leave in one."""
+        comparison = compare(self.document, now, facts_of(self.document), number=1)
         found, numbers = comparison.found, numbers_after(comparison.found, self.numbers)
-        filling = fill_circuits(found, comparison.histories, (self.numbers, numbers), comparison.new_outputs())
+        filling = fill_circuits(
+            found,
+            comparison.histories,
+            (self.numbers, numbers),
+            comparison.new_outputs(),
+            ChosenOutputs(gradual=parts > 0),
+            had=names_had(comparison),
+        )
         way = Way(self.inner, filling)
         for prefix, tables in ((OF_FORMER, tables_of(self.document)), (OF_NEXT, tables_of(now))):
             self.tables |= {prefix + name: replace(table, handle=prefix + name) for name, table in tables.items()}
         way.begin()
         way.advance(way.whole)
         self.step([], list(self.heard), way.filled)
-        way.turn()
         self.tables |= tables_of(now)
-        self.step(at_switch, filled=way.filled)
+        if parts:
+            way.begin_to_drain()
+        else:
+            way.turn()
+        self._settle_outputs()
+        for part in range(1, parts + 1):
+            way.drain(HASHES * part // parts)
+            self.step(at_switch if part == max(1, parts // 2) else [], filled=way.filled)
+        if not parts:
+            self.step(at_switch, filled=way.filled)
         way.settle()
-        self.document, self.numbers = replace(now, numbers=numbers), numbers
+        self.document = replace(now, numbers=numbers, outputs=outputs_after(comparison))
+        self.numbers = numbers
 
 
 def tables_of(document: PlanDocument) -> dict[str, SourceTable]:

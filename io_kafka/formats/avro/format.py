@@ -83,5 +83,6 @@ AVRO = Format(
         keys=_written_keys,
         keys_as="avro",
         says_every_row=True,
+        columns_known_by="name",
     ),
 )

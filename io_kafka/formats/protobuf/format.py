@@ -89,5 +89,6 @@ PROTOBUF = Format(
         keys=_written_keys,
         keys_as="protobuf",
         says_every_row=False,
+        columns_known_by="number",
     ),
 )
