@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from coordinator.revisions.node_words import NodeWords, difference
 from engine.analysis.definitions import definition_of
@@ -54,7 +55,8 @@ class Differences:
         first = next((index for index in young if not self._only_selects(index)), view)
         lost = set(definition_of(found.previous.circuit, previous).nodes) | {previous}
         lost -= set(found.kept.values())
-        reason = next(filter(None, self._reasons(first, sorted(lost))), "it computes something else now")
+        reasons = chain(self._reasons(first, sorted(lost)), self._of_others(young, sorted(lost)))
+        reason = next(filter(None, reasons), "it computes something else now")
         has_kept = any(index in found.kept and index in self._states for index in members)
         return FirstDifference(first, self._now.title(first), reason, not has_kept)
 
@@ -75,10 +77,24 @@ class Differences:
         if old is None:
             yield f"{self._now.title(index)}: new here"
             return
+        if isinstance(node, View):
+            yield self._of_what_is_left_out(lost)
         yield self._of_state(index, old)
+        yield self._of_columns(index, old)
         if isinstance(node, View):
             yield "its key or its columns are others now"
-        yield self._of_columns(index, old)
+
+    def _of_others(self, young: Sequence[int], lost: Sequence[int]) -> Iterator[str]:
+        """What is different in nodes above the first one, if the first one does what it did. Filters and columns come last, because they often
+        follow from the others."""
+        for index in sorted(young, key=lambda each: isinstance(self._nodes[each], Map)):
+            if (old := self._counterpart(index, lost)) is not None:
+                yield difference(self._was, old, self._now, index)
+
+    def _of_what_is_left_out(self, lost: Sequence[int]) -> str:
+        """The uppermost node of the previous definition, but for filters and columns, that is not kept."""
+        gone = [old for old in lost if not isinstance(self._old[old], Map | View)]
+        return f"{self._was.title(gone[-1])}: left out now" if gone else ""
 
     def _is_known(self, index: int) -> bool:
         return self._found.ids.nodes[index] in self._found.was.nodes

@@ -79,8 +79,7 @@ class NodeWords:
 
     def expression(self, index: int, expression: Expression) -> str:
         """An expression of the node."""
-        sql = expression.sql if expression.column is None else f"c{expression.column}"
-        return shorten(named_text(sql, self._read_by(index)))
+        return shorten(named_text(_sql(expression), self._read_by(index)))
 
     def filters(self, index: int) -> list[str]:
         """The conditions of a Map, all of which a row has to meet."""
@@ -94,7 +93,8 @@ class NodeWords:
         """What a Map computes, column by column."""
         node = self.document.circuit.nodes[index]
         assert isinstance(node, Map)
-        return [self.expression(index, each) for each in node.projections]
+        read = self._read_by(index)
+        return [without_types(named_text(_sql(each), read)) for each in node.projections]
 
     def columns(self, index: int) -> Names:
         """The names of the columns of the node's output, as far as they have one."""
@@ -112,19 +112,40 @@ class NodeWords:
         return tuple(name for below in self.document.circuit.nodes[index].inputs for name in self._names[below])
 
 
+def _sql(expression: Expression) -> str:
+    return expression.sql if expression.column is None else f"c{expression.column}"
+
+
 _EPOCH = date(1970, 1, 1)
 _DATE = re.compile(r"\(DATE '1970-01-01' \+ (-?[0-9]{1,6})\)")
 _OURS = re.compile(r"\bspark_(?=[a-z0-9_]+\()")
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 _CAST = re.compile(r"CAST\(('(?:[^']|'')*'|-?[0-9.]+) AS ([A-Z]+)(?:\([0-9]+(?:, ?[0-9]+)?\))?\)")
 """A constant with its type, which a user has not written."""
+_RAISES = "error('['"
+"""The beginning of what raises an error of Spark's."""
 _OF_PARTIALS = re.compile(r"\bs[0-9]+\b")
 """An argument of which partial sums come: it is no column of the input."""
 
 
 def shorten(text: str) -> str:
-    text = without_types(re.sub(r"\s+", " ", text))
+    text = without_types(_without_guards(re.sub(r"\s+", " ", text)))
     return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 3] + "..."
+
+
+def _without_guards(text: str) -> str:
+    """A list without the texts of what raises an error for a row, such as one without a sequence. No user has written them so."""
+    if _RAISES not in text:
+        return text
+    parts, begin, at = [], 0, 0
+    while at < len(text):
+        if text[at] in "('\"":
+            at = _closing(text, at)
+        elif text.startswith(", ", at):
+            parts.append(text[begin:at])
+            begin = at + len(", ")
+        at += 1
+    return ", ".join("..." if _RAISES in part else part for part in (*parts, text[begin:]))
 
 
 def without_types(text: str) -> str:
@@ -204,13 +225,15 @@ def _between_aggregates(before: Names, group_before: int, now: Names, group: int
 
 
 def _columns(before: list[str], now: list[str]) -> str:
+    """What only raises errors is not told: it follows from something else."""
+    before, now = ([text for text in each if _RAISES not in text] for each in (before, now))
     gone, come = [text for text in before if text not in now], [text for text in now if text not in before]
     if gone or come:
         if gone and come:
             return _was_is("a column", ", ".join(gone), ", ".join(come))
         what = "the columns" if len(gone or come) > 1 else "the column"
-        return f"{what} {', '.join(gone or come)}: {'left out now' if gone else 'new here'}"
-    return "" if before == now else "the columns have another order"
+        return f"{what} {', '.join(map(shorten, gone or come))}: {'left out now' if gone else 'new here'}"
+    return "the columns have another order" if before != now and sorted(before) == sorted(now) else ""
 
 
 def _changed_function(old: PythonMap, new: PythonMap) -> PythonFunction | None:
@@ -229,4 +252,8 @@ def _was_is(what: str, before: str, now: str) -> str:
     (head, _, tail), (head_now, _, tail_now) = before.partition(" by "), now.partition(" by ")
     if tail == tail_now:
         before, now = head, head_now
+    if shorten(before) == shorten(now):
+        same = next((at for at, (one, other) in enumerate(zip(before, now, strict=False)) if one != other), len(before))
+        begin = before.rfind(" ", 0, same) + 1
+        before, now = f"... {before[begin:]}", f"... {now[begin:]}"
     return f"{what} was {shorten(before)}, and is {shorten(now)} now"

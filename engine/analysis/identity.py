@@ -170,7 +170,9 @@ class _Identifying:
             self._found.append(identity)
             self._rows.append(self._as_read(index, node, inputs))
         topics = {name: self._written.get(own, frozenset()) for own, name in self._leaves.items()}
-        return Identities(tuple(self._found), self._project.sources, self._views, self._leaves, self._columns, topics)
+        return Identities(
+            tuple(self._found), self._project.sources, self._views, self._leaves, columns=self._columns, topics=topics
+        )
 
     def _identity(self, index: int, node: Node, inputs: Sequence[_Rows]) -> str:
         named: Node = node

@@ -175,7 +175,7 @@ def test_new_nodes_with_rows_in_error_wait_for_the_user() -> None:
 def test_the_views_that_a_switch_puts_in_error_are_told(phase: type, views: tuple[str, ...]) -> None:
     """Only while the switch can come, or has come."""
     before, now = project("upsert", output=3), project("upsert", output=40)
-    now = NumberedCircuit(now.circuit, (0, 30, 31, 40))
+    now = NumberedCircuit(now.circuit, (AGGREGATE, 30, 31, 40))
     at: Any = object.__new__(phase)
     object.__setattr__(at, "intent", None)
     wrong: Any = [SimpleNamespace(node=number) for number in (AGGREGATE, 30)]

@@ -14,6 +14,9 @@ def differs(case: str) -> str:
 
 ACCEPTED, TEST_COMMANDS = "a switch that accepts rows in error says so", "tests/stepwell/test_revision_commands.py"
 
+REASONS, TEST_REASONS = "coordinator/revisions/first_difference.py", "tests/stepwell/test_reasons.py"
+REASON = "a plan says what was changed"
+
 PLANS = (
     Breakage(
         "a-bound-over-a-view-that-gets-changes",
@@ -90,5 +93,12 @@ PLANS = (
             ),
         ),
         (f"{TEST_COMMANDS}::test_requests_for_the_transition_under_way",),
+    ),
+    Breakage(
+        "what-is-left-out-is-not-told",
+        "A node that was left out below a view is not the reason for which the view is rebuilt.",
+        REASON,
+        (Edit(REASONS, "            yield self._of_what_is_left_out(lost)\n", "            pass\n"),),
+        (f"{TEST_REASONS}::test_the_reason_is_what_was_changed[DISTINCT]",),
     ),
 )
