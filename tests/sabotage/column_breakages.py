@@ -26,7 +26,13 @@ COLUMNS = (
         "column-that-is-back-is-new",
         "A column that comes back is NULL in former rows, although the topic has its former values.",
         AS_NEW,
-        (Edit(TOPIC_COLUMNS, "if name in self.had and name not in self.was.names]", "if name not in self.had]"),),
+        (
+            Edit(
+                TOPIC_COLUMNS,
+                "if name in self.had and name not in self.was.names]",
+                "if name in self.had and name not in self.had]",
+            ),
+        ),
         (as_a_new_one("json"),),
     ),
     Breakage(
@@ -63,5 +69,6 @@ COLUMNS = (
         "a plan tells what an output receives",
         (Edit(TOPIC_COLUMNS, "return not other or (mode == ", "return not other or (mode != "),),
         (f"{TESTS}::test_an_append_topic_whose_column_has_another_name_receives_nothing",),
+        tells="an append topic cannot hold retractions",
     ),
 )

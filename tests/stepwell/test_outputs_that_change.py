@@ -67,8 +67,14 @@ def written_at_last(pipeline: Pipeline) -> list[Mapping[str, bytes]]:
     return rows
 
 
-FIRST = [message("a", 1, 2, "old"), message("b", 3, 3), message("c", 500, 6, "old"), message("d", 7, 8, "d")]
-SECOND = [message("a", 1, 2), message("e", 9, None, "new"), message("d", 7, 8, "other")]
+FIRST = [
+    message("a", 1, 2, "old"),
+    message("b", 3, 3),
+    message("c", 500, 6, "old"),
+    message("d", 7, 8, "d"),
+    message("h", 5, 5, "old"),
+]
+SECOND = [message("a", 1, 2), message("e", 9, None, "new"), message("d", 7, 8, "other"), message("h", 5, 5)]
 AT_SWITCH = [message("b", 4, 3, "at switch"), message("f", 600, 1), gone("c")]
 LATER = [message("a", 2, 2), gone("b"), message("g", 700)]
 
@@ -137,12 +143,12 @@ def test_rows_that_say_the_same_are_not_written_again(spark: SparkSession, tmp_p
     for number, (form, before, now, keys) in enumerate(
         (
             ("json", ALL, "k, x", ""),
-            ("json", "k, x", "k, x, upper(y) AS z", "acd"),
+            ("json", "k, x", "k, x, upper(y) AS z", "acdh"),
             ("protobuf", ALL, "k, x", ""),
-            ("protobuf", "k, x", "k, x, upper(y) AS z", "acd"),
+            ("protobuf", "k, x", "k, x, upper(y) AS z", "acdh"),
             ("csv", "k, x", "k, x AS z", ""),
             ("csv", "k, x", "k, n", "acd"),
-            ("json", "k, x", "k, n, x", "abcd"),
+            ("json", "k, x", "k, n, x", "abcdh"),
         )
     ):
         pipeline = Pipeline(_planned(spark, tmp_path / f"{number} was", project(form, "upsert", before)), "fail")
