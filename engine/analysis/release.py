@@ -20,14 +20,19 @@ from engine.expressions import functions
 from engine.expressions.functions import revisions_in
 from engine.model.circuit import Circuit, Node, Recursion, plain_fields
 from engine.model.filling import Frozen
+from engine.model.python_call import OF_SERIES
 from engine.model.rows import PythonMap
 from engine.operators.table import operator_of
 
 Revisions = Mapping[str, int]
 """By "operator KIND" and "function NAME", as far as they have changed since their first revision. That of an operator is 1 at first, and that of
-a function 0. Also the version of "Python", as `python_of` gives it; without it that of this process is meant."""
+a function 0. Also the version of "Python", as `python_of` gives it; without it that of this process is meant. And SERIES, where it is used."""
 
 PYTHON = "Python"
+
+SERIES = "functions over pandas objects"
+SERIES_NOW = 1
+"""Before, which rows a batch had decided whether integers came as doubles (engine/python/null_patterns.py)."""
 
 
 def revisions_of(circuit: Circuit) -> dict[str, int]:
@@ -43,6 +48,8 @@ def revisions_of(circuit: Circuit) -> dict[str, int]:
         found |= functions_of(node, _of_this_release())
         if isinstance(node, PythonMap):
             found[PYTHON] = _python_now()
+            if _calls_series(node):
+                found[SERIES] = SERIES_NOW
     return found
 
 
@@ -94,6 +101,10 @@ def computed_otherwise(circuit: Circuit, revisions: Revisions) -> dict[int, str]
     return found
 
 
+def _calls_series(node: Node) -> bool:
+    return isinstance(node, PythonMap) and any(call.form in OF_SERIES for call in node.calls)
+
+
 def _python_now() -> int:
     return python_of(*sys.version_info[:2])
 
@@ -107,6 +118,8 @@ def _what_differs(node: Node, revisions: Revisions) -> str | None:
     for part, revision in zip(_with_body(node), operators_of(node, revisions), strict=True):
         if revision != operator_of(part).revision:
             return f"operator {part.kind}"
+    if _calls_series(node) and revisions.get(SERIES) != SERIES_NOW:
+        return SERIES
     were, are = functions_of(node, revisions), functions_of(node, _of_this_release())
     return next((name for name in sorted({*were, *are}) if were.get(name) != are.get(name)), None)
 

@@ -23,6 +23,9 @@ OF_GROUPS: frozenset[PythonForm] = frozenset(
     {"pandas group", "pandas group iterator", "arrow group", "arrow group iterator"}
 )
 
+OF_SERIES: frozenset[PythonForm] = frozenset({"pandas", "pandas iterator"})
+"""What is given pandas objects of a batch, whose types depend on whether the batch has NULLs."""
+
 
 @dataclass(frozen=True)
 class PythonFunction:

@@ -12,12 +12,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from engine.expressions.functions.function import shown_cell
-from engine.model.python_call import OF_GROUPS, PythonCall
+from engine.model.python_call import OF_GROUPS, OF_SERIES, PythonCall
 from engine.python import pickled_results, spark_worker
 from engine.python.errors import FunctionError, FunctionUnusable, WrongResult
+from engine.python.null_patterns import rows_by_pattern
 
 BATCH_ROWS_MAX = 10_000
 """Rows of a batch that a function over batches is given: Spark's default (spark.sql.execution.arrow.maxRecordsPerBatch)."""
@@ -91,9 +93,22 @@ def _evaluate(call: PythonCall, arguments: pa.Table) -> pa.ChunkedArray:
     runner = spark_worker.runner_of(call, tuple(arguments.schema.types))
     if call.form == "pickled row":
         return _of_rows(call, runner, arguments)
+    if call.form in OF_SERIES:
+        return _of_series(call, runner, arguments)
     batches = arguments.to_batches(max_chunksize=BATCH_ROWS_MAX)
     made = _by_halves(runner, batches) if call.form == "row" else [batch.column(0) for batch in runner(iter(batches))]
     return pa.chunked_array([chunk.cast(call.type) for chunk in made], type=call.type)
+
+
+def _of_series(call: PythonCall, runner: spark_worker.Runner, arguments: pa.Table) -> pa.ChunkedArray:
+    """The results of a function over pandas objects: see null_patterns.py."""
+    parts = rows_by_pattern(arguments.columns)
+    tables = [arguments] if len(parts) == 1 else [arguments.take(pa.array(part)) for part in parts]
+    batches = [batch for table in tables for batch in table.to_batches(max_chunksize=BATCH_ROWS_MAX)]
+    made = pa.chunked_array([batch.column(0).cast(call.type) for batch in runner(iter(batches))], type=call.type)
+    if len(parts) == 1 or len(made) != arguments.num_rows:
+        return made
+    return made.take(pa.array(np.argsort(np.concatenate(parts))))
 
 
 def _by_halves(runner: spark_worker.Runner, batches: Sequence[pa.RecordBatch]) -> list[pa.Array]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from engine.model.python_call import PythonForm
+from engine.model.python_call import OF_SERIES, PythonForm
 from engine.model.rows import PythonMap
 from engine.operators.error_rows import ErrorRows
 from engine.operators.python_map import _map, step_python_map
@@ -107,6 +107,45 @@ def test_the_other_rows_of_a_batch_decide_nothing() -> None:
     assert results(call, ROWS).to_pylist() == [True, False, None, False, False]
 
 
+def text_of_series(*columns: Any) -> pd.Series:
+    """Shows of each row what pandas objects say of it."""
+    rows = zip(
+        *(column.to_dict("records") if isinstance(column, pd.DataFrame) else column for column in columns), strict=True
+    )
+    return pd.Series([repr(row) for row in rows], dtype=object)
+
+
+def text_of_batches(batches: Iterator[Any]) -> Iterator[pd.Series]:
+    return (text_of_series(*batch) if isinstance(batch, tuple) else text_of_series(batch) for batch in batches)
+
+
+INNER = pa.struct([pa.field("n", pa.int32()), pa.field("b", pa.bool_())])
+SERIES: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "integers": (LONG, [7, None, 2**53 + 1]),
+    "booleans": (pa.bool_(), [True, None, False]),
+    "doubles": (pa.float64(), [1.5, None, 0.0]),
+    "texts": (TEXT, ["a", None, ""]),
+    "structs": (INNER, [{"n": 1, "b": None}, {"n": None, "b": True}, {"n": 2, "b": False}, None]),
+    "lists": (pa.list_(pa.int16()), [[1, 2], [3, None], None, [], [4]]),
+    "lists of structs": (pa.list_(INNER), [[{"n": 1, "b": True}], [{"n": None, "b": True}], None, [None], []]),
+    "maps": (pa.map_(TEXT, LONG), [[("a", 1)], [("a", None)], None, []]),
+}
+
+
+@pytest.mark.parametrize("form", sorted(OF_SERIES))
+@pytest.mark.parametrize("kind", SERIES)
+def test_a_function_over_series_sees_of_a_row_what_it_would_see_of_the_row_alone(kind: str, form: PythonForm) -> None:
+    type_, values = SERIES[kind]
+    cells = [(value, number) for value in values for number in (1, None)]
+    table = pa.table(
+        [pa.array([value for value, _ in cells], type_), pa.array([n for _, n in cells], LONG)], ["c0", "c1"]
+    )
+    call = python_call(form, text_of_series if form == "pandas" else text_of_batches, TEXT, 0, 1)
+    alone = [results(call, table.slice(row, 1)).to_pylist()[0] for row in range(len(cells))]
+    assert results(call, table).to_pylist() == alone
+    assert results(call, table.slice(1, len(cells) - 2)).to_pylist() == alone[1:-1]
+
+
 def test_rows_keep_their_columns_and_weights() -> None:
     call = python_call(
         "row", lambda more, number: None if number is None else number + more, LONG, 0, 0, keywords=("number",)
@@ -124,7 +163,7 @@ BAD: list[tuple[PythonForm, Any, pa.DataType, str]] = [
     ("row", lambda x: "text", LONG, "gave a result that is not of its type.*for the arguments"),
     ("pandas", lambda s: s[:1], LONG, "RESULT_ROWS_MISMATCH"),
     ("pandas", lambda s: 1, LONG, "UDF_RETURN_TYPE"),
-    ("pandas iterator", lambda batches: iter([next(batches), next(batches)]), LONG, "StopIteration"),
+    ("pandas iterator", lambda batches: iter([next(batches) for _ in range(3)]), LONG, "StopIteration"),
     ("arrow", lambda a: a.slice(1), LONG, "RESULT_ROWS_MISMATCH"),
     ("row", lambda x: sys.exit("over"), LONG, "raised SystemExit: over"),
     ("pickled row", lambda x: next(iter(())), LONG, "STOP_ITERATION_OCCURRED"),

@@ -10,8 +10,9 @@ from engine.analysis import release
 from engine.analysis.release import PYTHON, can_be_frozen, computed_otherwise, freeze, python_of, revisions_of
 from engine.analysis.stages import plan_stages
 from engine.expressions import functions
-from engine.model.circuit import Node, Recursion, View
+from engine.model.circuit import Circuit, Node, Recursion, View
 from engine.model.filling import Frozen
+from engine.model.python_call import OF_SERIES, PythonForm
 from engine.model.rows import Distinct, LastByKey, Map, PythonMap
 from engine.operators import table
 from tests.engine.every_kind import every_kind
@@ -71,6 +72,20 @@ def test_functions_of_another_python(monkeypatch: pytest.MonkeyPatch) -> None:
     found = computed_otherwise(CIRCUIT, {PYTHON: python_of(3, 9)})
     assert sorted(found) == indices(PythonMap)
     assert set(found.values()) == {"functions in Python were planned by Python 3.9, and this is 3.12"}
+
+
+@pytest.mark.parametrize("form", sorted(OF_SERIES))
+def test_functions_over_series_are_computed_otherwise_than_before(form: PythonForm) -> None:
+    index = indices(PythonMap)[0]
+    node = CIRCUIT.nodes[index]
+    assert isinstance(node, PythonMap)
+    nodes = list(CIRCUIT.nodes)
+    nodes[index] = replace(node, calls=tuple(replace(call, form=form) for call in node.calls))
+    circuit = Circuit(tuple(nodes))
+    assert computed_otherwise(circuit, {}) == {
+        index: "this version of Stepwell computes functions over pandas objects in another way"
+    }
+    assert not computed_otherwise(circuit, revisions_of(circuit))
 
 
 def test_a_frozen_node_says_of_itself_what_the_node_said() -> None:

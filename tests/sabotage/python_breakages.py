@@ -98,6 +98,13 @@ PYTHON = (
         tells="deep recursion",
     ),
     Breakage(
+        "neighbours-make-doubles",
+        "A function over pandas objects is given rows together that have NULLs in different places.",
+        "the batch answer",
+        (Edit("engine/python/null_patterns.py", "    if not patterns:\n", "    if rows:\n"),),
+        ("tests/engine/test_python_calls.py::test_a_function_over_series_sees_of_a_row_what_it_would_see_of_the_row_alone[integers-pandas]",),
+    ),
+    Breakage(
         "modules-stay-at-home",
         "A function is sent to workers with the names of the project's modules, and not with what it needs of them.",
         "a worker needs no file of the project",
