@@ -137,15 +137,7 @@ def _without_guards(text: str) -> str:
     """A list without the texts of what raises an error for a row, such as one without a sequence. No user has written them so."""
     if _RAISES not in text:
         return text
-    parts, begin, at = [], 0, 0
-    while at < len(text):
-        if text[at] in "('\"":
-            at = _closing(text, at)
-        elif text.startswith(", ", at):
-            parts.append(text[begin:at])
-            begin = at + len(", ")
-        at += 1
-    return ", ".join("..." if _RAISES in part else part for part in (*parts, text[begin:]))
+    return ", ".join("..." if _RAISES in part else part for part in _parts_between(text, ", "))
 
 
 def without_types(text: str) -> str:
@@ -164,17 +156,21 @@ def conjuncts(sql: str) -> list[str]:
     sql = sql.strip()
     while sql.startswith("(") and _closing(sql, 0) == len(sql) - 1:
         sql = sql[1:-1].strip()
+    parts = _parts_between(sql, " AND ")
+    return parts if len(parts) == 1 else [each for part in parts for each in conjuncts(part)]
+
+
+def _parts_between(sql: str, separator: str) -> list[str]:
+    """What separators divide that stand outside of parentheses and quotes."""
     parts, begin, at = [], 0, 0
     while at < len(sql):
         if sql[at] in "('\"":
             at = _closing(sql, at)
-        elif sql.startswith(" AND ", at):
+        elif sql.startswith(separator, at):
             parts.append(sql[begin:at])
-            begin = at + len(" AND ")
+            begin = at + len(separator)
         at += 1
-    if not parts:
-        return [sql]
-    return [each for part in (*parts, sql[begin:]) for each in conjuncts(part)]
+    return [*parts, sql[begin:]]
 
 
 def _closing(sql: str, at: int) -> int:
