@@ -1,7 +1,7 @@
 """How many rows the topic of an output can get at most.
 
-A number is told only if no data can make it too small. So each step from the state or the messages to the rows of the view has to be
-one that gives at most one row for each row of its input. A join or an explode is none of these. What is filled anew in a view below
+A number is told only if no data can make it too small. So each node between the state or the messages and the view must give at most one
+row for each row of its input, which a join or an explode does not. What is filled anew in a view below
 is not counted in the state, and neither is the difference that a changed view passes on.
 """
 
