@@ -35,7 +35,7 @@ from stepwell.commands.layout_text import (
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.project.units import parse_bytes, parse_duration
-from stepwell.service.client import ControlClient, NotRunning
+from stepwell.service.client import ControlClient, NotRunning, ServiceSilent
 
 app = typer.Typer(
     help="Which worker owns which part of the state, and how that is changed.",
@@ -78,10 +78,10 @@ def show_layout(
 
 
 def _layout_now(project: Project) -> dict[str, Any]:
-    """Returns the layout as the service has it. Without a service, it is the one in the step log."""
+    """Returns the layout as the service has it. Without its answer, it is the one in the step log."""
     from stepwell.inspection.layouts import of_log, of_service
 
-    status = _status(project)
+    status = _status_if_it_answers(project)
     if status is not None and status["layout"]:
         return of_service(status)
     last = ControlClient(project.state_folder).last_run() or {}
@@ -109,7 +109,7 @@ def plan(
                 "`stepwell layout show` shows how far it is.",
             )
         policy = _policies(project).get(is_fixed)
-        status, last = _status(project), ControlClient(project.state_folder).last_run()
+        status, last = _status_if_it_answers(project), ControlClient(project.state_folder).last_run()
         found = plan_of(
             layout_of(record),
             workers,
@@ -332,10 +332,17 @@ def _parsed_budget(text: str | None) -> dict[str, Any]:
 
 
 def _status(project: Project) -> dict[str, Any] | None:
-    """The service's status; None if none runs."""
+    """The service's status; None if none runs. Raises ServiceSilent."""
     try:
         return ControlClient(project.state_folder).status()
     except NotRunning:
+        return None
+
+
+def _status_if_it_answers(project: Project) -> dict[str, Any] | None:
+    try:
+        return _status(project)
+    except ServiceSilent:
         return None
 
 

@@ -14,7 +14,7 @@ from stepwell.commands.common import JsonOption, SetOption, SpecOption, plain_ta
 from stepwell.commands.layout_text import automatic_text, time_text
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
-from stepwell.service.client import ControlClient, NotRunning
+from stepwell.service.client import ControlClient, NotRunning, ServiceSilent
 
 if TYPE_CHECKING:
     from coordinator.automatic.replay import Replayed
@@ -106,7 +106,7 @@ def _last_status(project: Project) -> dict[str, Any]:
     client = ControlClient(project.state_folder)
     try:
         return client.status()
-    except NotRunning:
+    except (NotRunning, ServiceSilent):
         return client.last_run() or {}
 
 

@@ -24,7 +24,7 @@ from stepwell.planning.kept_folder import KeptFolder
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.planning.resolver import resolve
 from stepwell.project.loading import Project
-from stepwell.service.client import ControlClient, NotRunning
+from stepwell.service.client import ControlClient, NotRunning, ServiceSilent
 
 KEPT_FOLDER = "queries"
 
@@ -106,7 +106,7 @@ def _answer_now(
     except CircuitChanged as changed:
         try:
             transition = client.status()["transition"]
-        except NotRunning:
+        except (NotRunning, ServiceSilent):
             transition = None
         if transition is None:
             raise

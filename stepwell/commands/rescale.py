@@ -37,7 +37,7 @@ def follow(
     client: ControlClient, asked: dict[str, Any], workers: int, wait_s: float | None, *, quiet: bool
 ) -> dict[str, Any]:
     """Shows the change that the service has just accepted until it is settled, and returns the last status. `asked`: the service's answer.
-    Raises NotAsAsked, LayoutRefused, NotRunning, and StepwellError at the deadline. Ctrl-C leaves the change running."""
+    Raises NotAsAsked, LayoutRefused, NotRunning, ServiceSilent, and StepwellError at the deadline. Ctrl-C leaves the change running."""
     number = asked["change"]["number"]
     deadline = None if wait_s is None else time.monotonic() + wait_s
     pid = client.endpoint().pid
@@ -72,7 +72,7 @@ def _is_over(layout: dict[str, Any], number: int) -> bool:
 def _status(client: ControlClient, pid: int, number: int) -> dict[str, Any]:
     """The status of the service, or its last one if it has ended after the change."""
     try:
-        return client.status()
+        return client.status_when_it_answers()
     except NotRunning:
         last = client.last_run(pid)
         if last is not None and _is_over(last["layout"], number) and last["layout"]["number"] >= number:

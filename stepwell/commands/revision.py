@@ -18,7 +18,7 @@ from stepwell.commands.common import JsonOption, SetOption, SpecOption, keep_sho
 from stepwell.commands.transition_text import GOES_ON, ended_text, in_error_text, transition_text, whole_text
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
-from stepwell.service.client import ControlClient, NotRunning
+from stepwell.service.client import ControlClient, NotRunning, ServiceSilent
 
 app = typer.Typer(
     help="Which revision of the project is in force, and the transition to the next one.",
@@ -84,7 +84,7 @@ def _accepted_text(what: str, found: dict[str, Any]) -> str:
 
 
 def _looks_at(project: Project) -> Callable[[], dict[str, Any]]:
-    """What looks at the revision: at the service, or without one at the step log. The log is read once for each revision."""
+    """What looks at the revision: at the service, or without its answer at the step log. The log is read once for each revision."""
     from stepwell.inspection.revisions import of_log, of_service
 
     client, records = ControlClient(project.state_folder), dict[int, Any]()
@@ -92,7 +92,7 @@ def _looks_at(project: Project) -> Callable[[], dict[str, Any]]:
     def look() -> dict[str, Any]:
         try:
             status = client.status()
-        except NotRunning:
+        except (NotRunning, ServiceSilent):
             log = _log(project)
             if log.revision is None:
                 raise StepwellError(

@@ -64,7 +64,7 @@ class Expected:
 
 def follow(client: ControlClient, expected: Expected, first: Mapping[str, Any], *, quiet: bool) -> dict[str, Any]:
     """Shows the transition that the service has just accepted until it is settled or stands still, and returns the status then. `first`: the
-    service's answer. Raises NotApplied and NotRunning. Ctrl-C leaves it running."""
+    service's answer. Raises NotApplied, NotRunning and ServiceSilent. Ctrl-C leaves it running."""
     pid, deadline = client.endpoint().pid, time.monotonic() + BEGIN_SECONDS_MAX
     seen = first["transition"]
     # A file gets the end alone, as a line of text.
@@ -90,7 +90,7 @@ def follow(client: ControlClient, expected: Expected, first: Mapping[str, Any], 
 def _status(client: ControlClient, pid: int, expected: Expected) -> dict[str, Any]:
     """The status of the service, or its last one if it has ended after the transition."""
     try:
-        return client.status()
+        return client.status_when_it_answers()
     except NotRunning:
         last = client.last_run(pid)
         if last is not None and expected.ending(last) is not None:

@@ -23,10 +23,18 @@ PAGES = (
         classes=("NotRunning",),
         exit_code=ExitCode.NOT_RUNNING,
         what="No service runs that could be asked.",
-        why="It was never started, it has ended (the text says how), it lives and does not answer (the text says what its process does), or it "
-        "runs for another project folder or user.",
-        do="Start it with `stepwell run`, unless the text says that it lives. Run commands in the project's folder or with `--spec`, as the "
-        "user of the service.",
+        why="It was never started, it has ended (the text says how), or it runs for another project folder or user.",
+        do="Start it with `stepwell run`. Run commands in the project's folder or with `--spec`, as the user of the service.",
+    ),
+    Page(
+        slug="service-silent",
+        classes=("ServiceSilent",),
+        exit_code=ExitCode.NOT_RUNNING,
+        what="The service does not answer, although its process lives.",
+        why="The process is stopped (as by SIGSTOP), the machine is too busy, or the process hangs. The text says which process it is and "
+        "what it does. A command that follows a change waits for a minute before it gives up, and the change goes on.",
+        do="Ask again. If it stays silent, see the log of the service, or end the process as the text says and start it with `stepwell run`, "
+        "which loses nothing.",
     ),
     Page(
         slug="revision-refused",

@@ -43,8 +43,19 @@ REFUSED = 409
 FAILED = 500
 
 
+SILENT_SECONDS_MAX = 60.0
+"""The time that a service may be silent before a command that follows it gives up. A busy machine may leave it without the processor for some
+seconds, and a checkpoint to a slow disk holds it up longer."""
+
+
 class NotRunning(StepwellError):
-    """No service answers for this project."""
+    """No service runs for this project."""
+
+    exit_code = ExitCode.NOT_RUNNING
+
+
+class ServiceSilent(StepwellError):
+    """The process of the service lives and does not answer. It is not a NotRunning: what a command does without a service could disturb it."""
 
     exit_code = ExitCode.NOT_RUNNING
 
@@ -72,7 +83,19 @@ class ControlClient:
         self._folder = folder
 
     def status(self) -> dict[str, Any]:
+        """Raises NotRunning, ServiceSilent."""
         return self._call("GET", "/status")
+
+    def status_when_it_answers(self, seconds: float = SILENT_SECONDS_MAX) -> dict[str, Any]:
+        """The status, of a service that may be silent for so long. Raises NotRunning, ServiceSilent."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return self.status()
+            except ServiceSilent:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(LOOK_SECONDS)
 
     def page(self) -> str:
         """An address that opens the page in a browser, once and soon."""
@@ -95,7 +118,7 @@ class ControlClient:
 
     def ask_layout(self, what: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Asks for a rescale, or for something of the one under way, and waits until the service has accepted it. Returns the
-        layout. Raises LayoutRefused, NotRunning, StepwellError."""
+        layout. Raises LayoutRefused, NotRunning, ServiceSilent, StepwellError."""
         path = f"/layout/{what}"
         answer = self._answer("POST", path, seconds=LAYOUT_SECONDS_MAX + ANSWER_SECONDS_MAX, body=body)
         if answer.status_code == REFUSED:
@@ -104,7 +127,7 @@ class ControlClient:
 
     def ask_revision(self, what: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Asks for a transition (`apply`), or for something of the one under way, and waits until the service has accepted it. Returns the
-        revision and the transition. Raises RevisionRefused, NotRunning, StepwellError."""
+        revision and the transition. Raises RevisionRefused, NotRunning, ServiceSilent, StepwellError."""
         path = f"/revision/{what}"
         seconds = PLAN_SECONDS_MAX + APPLY_SECONDS_MAX if what == "apply" else LAYOUT_SECONDS_MAX
         answer = self._answer("POST", path, seconds=seconds + ANSWER_SECONDS_MAX, body=body)
@@ -114,7 +137,7 @@ class ControlClient:
 
     def views(self, names: Sequence[str], next_of: str | None = None) -> tuple[VersionId, list[pa.Table]]:
         """What kept views hold as of the last checkpoint, as the service's workers have read it. `next_of`: the fingerprint of the circuit of
-        the next revision, to read its views before the switch. Raises NotRunning, StepwellError."""
+        the next revision, to read its views before the switch. Raises NotRunning, ServiceSilent, StepwellError."""
         from stepwell.service.views import decode_views  # loads Arrow, which `status` does not need
 
         parameters = {"name": list(names), **({} if next_of is None else {"next": [next_of]})}
@@ -140,11 +163,12 @@ class ControlClient:
         return None
 
     def wait(self, until: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any] | None:
-        """The first status that `until` accepts; None if the service ended in the meantime. Raises StepwellError at the deadline."""
+        """The first status that `until` accepts; None if the service ended in the meantime. Raises StepwellError at the deadline, which is
+        ServiceSilent if it is silent then."""
         deadline = time.monotonic() + seconds
         while True:
             try:
-                status = self.status()
+                status = self.status_when_it_answers(deadline - time.monotonic())
             except NotRunning:
                 return None
             if until(status):
@@ -198,7 +222,8 @@ class ControlClient:
         if answer is None or answer.status_code == UNAUTHORIZED:  # another program may use the port of a dead service
             self.endpoint()  # raises, if the service has ended meanwhile and removed its file
             silence = why_silent(self._folder, endpoint)
-            raise NotRunning(f"the service does not answer: {silence.found}", silence.what_to_do)
+            kind = NotRunning if silence.is_gone else ServiceSilent
+            raise kind(f"the service does not answer: {silence.found}", silence.what_to_do)
         return answer
 
 

@@ -19,10 +19,11 @@ YOUNGER_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Silence:
-    """`found` is a sentence about the process, without a full stop."""
+    """`found` is a sentence about the process, without a full stop. `is_gone`: whether the process has ended."""
 
     found: str
     what_to_do: str
+    is_gone: bool
 
 
 def why_silent(folder: Path, endpoint: Endpoint) -> Silence:
@@ -30,16 +31,20 @@ def why_silent(folder: Path, endpoint: Endpoint) -> Silence:
     pid = endpoint.pid
     status = _status(folder, pid)
     if status is None:
-        return Silence(f"process {pid} was killed and left its endpoint file", "`stepwell run` starts it again.")
+        return Silence(
+            f"process {pid} was killed and left its endpoint file", "`stepwell run` starts it again.", is_gone=True
+        )
     end = f"or end it with `kill -9 {pid}` and start it again with `stepwell run`, which loses nothing"
     if status in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
         return Silence(
             f"process {pid} is stopped, as by SIGSTOP, and does not answer at {endpoint.url}",
             f"Wake it with `kill -CONT {pid}`, {end}.",
+            is_gone=False,
         )
     return Silence(
         f"process {pid} lives and does not answer at {endpoint.url}",
         f"Ask again, because it may be busy. If it stays silent, see its log, {end}.",
+        is_gone=False,
     )
 
 

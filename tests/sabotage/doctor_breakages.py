@@ -95,4 +95,28 @@ DOCTOR = (
         ),
         ("tests/stepwell/test_doctor.py::test_a_transaction_that_stays_open_is_seen",),
     ),
+    Breakage(
+        "silence-is-an-end",
+        "A service that does not answer counts as ended, and a command does beside it what it does without one.",
+        "an error is told",
+        (
+            Edit(
+                "stepwell/service/client.py",
+                "kind = NotRunning if silence.is_gone else ServiceSilent",
+                "kind = NotRunning",
+            ),
+        ),
+        (
+            "tests/stepwell/test_silence.py::test_who_waits_for_a_service_waits_while_it_is_silent",
+            "tests/stepwell/test_silence.py::test_no_command_does_beside_a_silent_service_what_it_does_without_one[backup create]",
+        ),
+    ),
+    Breakage(
+        "one-silence-ends-the-following",
+        "A command that follows a transition gives up when the service is silent once.",
+        "an error is told",
+        (Edit("stepwell/commands/transition.py", "client.status_when_it_answers()", "client.status()"),),
+        ("tests/stepwell/test_silence.py::test_a_transition_and_a_rescale_are_followed_through_a_silence",),
+        tells="does not answer",
+    ),
 )
