@@ -25,6 +25,7 @@ from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning
 from storage.remote.errors import ObjectMissing, StoreFault
+from storage.remote.patience import PatientStore
 
 app = typer.Typer(help="Keep checkpoints of the checkpoint store.", no_args_is_help=True, add_completion=False)
 
@@ -153,10 +154,10 @@ def verify(
     conf: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read the objects of backups to their ends, and compare them with their checksums. Nothing is written."""
+    """Read the objects of backups whole, and compare them with their checksums. A store that breaks off is waited for. Nothing is written."""
     with report_faults(as_json):
         project = project_of(spec, conf)
-        store = store_of(project)
+        store = PatientStore(store_of(project))
         verifying = Verifying(store)
         names = (
             [name] if name is not None else sorted(filter(None, map(backup_name, backup_objects(store, project.name))))

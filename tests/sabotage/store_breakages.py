@@ -149,4 +149,12 @@ CHECKPOINT_STORE = (
         (Edit("coordinator/running/recovery.py", "            step=max(0, version.step - 1),\n", ""),),
         ("tests/end_to_end/test_divisions.py::test_a_step_holds_no_more_bytes_than_it_may_with_any_number_of_workers",),
     ),
+    Breakage(
+        "verifying-without-patience",
+        "`backup verify` ends when the store breaks off once.",
+        "a store may be away",
+        (Edit("stepwell/commands/backup.py", "PatientStore(store_of(project))", "store_of(project)"),),
+        ("tests/stepwell/test_backup_commands.py::test_a_store_that_breaks_off_while_objects_are_verified_is_read_on",),
+        tells="it broke off",
+    ),
 )

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import typer
 
+from coordinator.storing.backups import object_of
+from coordinator.storing.manifest import write_manifest
 from stepwell.commands import backup
 from stepwell.service.client import ControlClient, NotRunning
+from storage.remote import patience
+from tests.coordinator.storing.test_verifying import manifest_of
+from tests.storage.helpers import fresh, step
+from tests.storage.remote.stores import checkpoint, stored
+from tests.storage.remote.test_patience import Flaky
 
 
 class SlowService(ControlClient):
@@ -47,3 +57,19 @@ def test_a_backup_waits_for_a_slow_store_and_asks_again(monkeypatch: pytest.Monk
 def test_a_service_that_ends_meanwhile_makes_no_backup(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotRunning, match="the backup was not made"):
         have_stored(SlowService(stored_at=100, ends_at=5), monkeypatch)
+
+
+def test_a_store_that_breaks_off_while_objects_are_verified_is_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, database = Flaky([]), fresh(tmp_path / "database")
+    step(database, {f"{number:03}": bytes([number]) * 60 for number in range(200)})
+    manifest = manifest_of(stored(store, database, checkpoint(database, 1, 1), None))
+    write_manifest(store, object_of(manifest.pipeline, "monday"), manifest)
+    store.breaks = [0, 1, 0, 0]
+    monkeypatch.setattr(patience, "WAIT_SECONDS_MIN", 0.0)
+    monkeypatch.setattr(backup, "project_of", lambda spec, conf: SimpleNamespace(name=manifest.pipeline))
+    monkeypatch.setattr(backup, "store_of", lambda project: store)
+    with suppress(typer.Exit):  # a fault is printed
+        backup.verify("monday", as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"backup monday": []} and not store.breaks
