@@ -2,7 +2,7 @@
 
     silent    nothing has arrived from it for `silence_s`
     stalled   it lives, but for `progress_s` its thread has used no CPU and moved no byte, and no worker that has not answered makes progress
-    stuck     all workers that have not answered wait, and have moved nothing for `progress_s`: a message was lost
+    stuck     all workers that have not answered wait, and for `progress_s` they have moved nothing and no other has answered: a message was lost
 
 The CPU that a worker uses while it waits is not progress. It takes the coordinator's pings, which cost a millisecond every few seconds.
 
@@ -97,13 +97,13 @@ class Liveness:
         return None
 
     def find_stopped(
-        self, unanswered: Collection[int], asked_at: float, slowest_step_s: float, now: float
+        self, unanswered: Collection[int], since: float, slowest_step_s: float, now: float
     ) -> Verdict | None:
-        """The worker because of which an order of `asked_at` is not answered, if none of those that have not answered makes progress: the lowest
-        that works and is stalled, or else the lowest of those that all wait for something that does not come. `slowest_step_s`: how long a slow
-        step took lately."""
+        """The worker because of which an order is not answered, if none of those that have not answered makes progress: the lowest that works
+        and is stalled, or else the lowest of those that all wait for something that does not come. `since`: when the order was given, or when
+        another worker has answered it last, because they may have waited for that one. `slowest_step_s`: how long a slow step took lately."""
         progress_s = max(self.limits.progress_s, self.limits.slowest_factor * slowest_step_s)
-        stuck_s = {worker: now - max(asked_at, self._seen[worker].progressed_at) for worker in unanswered}
+        stuck_s = {worker: now - max(since, self._seen[worker].progressed_at) for worker in unanswered}
         if not stuck_s or min(stuck_s.values()) <= progress_s:
             return None
         stalled = [worker for worker in unanswered if not self._seen[worker].is_waiting]

@@ -124,12 +124,14 @@ class Roster:
 
     def wait_for(self, kind: type[Order[Any]], what: str, asked: Sequence[int]) -> None:
         """Until all workers that were asked have answered orders of this class. `what` names what they do."""
-        asked_at = self._clock.now()
-        while unanswered := self._without_answer(asked, kind):
+        since, unanswered = self._clock.now(), self._without_answer(asked, kind)
+        while unanswered:
             self.poll(POLL_SECONDS)
-            unanswered = self._without_answer(unanswered, kind)
-            now = self._clock.now()
-            self._judge(self._liveness.find_stopped(unanswered, asked_at, max(self._step_s, default=0.0), now), what)
+            left, now = self._without_answer(unanswered, kind), self._clock.now()
+            if len(left) < len(unanswered):
+                since = now  # the others may have waited for the one that has answered
+            unanswered = left
+            self._judge(self._liveness.find_stopped(unanswered, since, max(self._step_s, default=0.0), now), what)
 
     def _without_answer(self, asked: Iterable[int], kind: type[Order[Any]]) -> list[int]:
         return [number for number in asked if kind.kind not in self.members[number].answers]

@@ -118,11 +118,18 @@ ENGINE = (
         (
             Edit(
                 ROSTER,
-                "        while unanswered := self._without_answer(asked, kind):\n",
-                "        while len(unanswered := self._without_answer(asked, kind)) > (len(asked) > 1):\n",
+                "        while unanswered:\n",
+                "        while len(unanswered) > (len(asked) > 1):\n",
             ),
         ),
         (f"{TEST_ROSTER}::test_a_step_is_over_when_its_last_worker_has_answered",),
+    ),
+    Breakage(
+        "an-answer-is-no-progress",
+        "A worker is given up as soon as the one for which it has waited for long has answered.",
+        "9 bounded",
+        (Edit(ROSTER, "            if len(left) < len(unanswered):\n", "            if not asked:\n"),),
+        (f"{TEST_ROSTER}::test_a_worker_that_has_waited_for_a_slow_one_is_not_given_up_when_that_has_answered[20-]",),
     ),
     Breakage(
         "hash-of-python",

@@ -18,6 +18,7 @@ from engine.resident.frames import Frame
 from engine.resident.liveness import Limits
 from engine.resident.messages import (
     Answer,
+    Beat,
     Contents,
     Failed,
     Fence,
@@ -40,12 +41,13 @@ class Line:
     def __init__(self) -> None:
         self.sent: list[Any] = []
         self.is_closed = False
+        self.arrived_bytes = 0
 
     def send(self, frame: Frame) -> None:
         self.sent.append(frame.message)
 
     def bytes_arrived(self) -> int:
-        return 0
+        return self.arrived_bytes
 
     def close(self) -> None:
         self.is_closed = True
@@ -75,12 +77,26 @@ class Workers:
         if self.naps:
             self.now += self.naps.pop()
             return None
-        return self._arrived.popleft() if self._arrived else None
+        event = self._arrived.popleft() if self._arrived else None
+        if event is not None:
+            if isinstance(event, float):
+                self.now += event
+                return None
+            event.connection.arrived_bytes += 1
+        return event
 
     def answer(self, number: int, answer: Answer) -> None:
         line: Any = self.lines[number]
         self._arrived.append(Arrived(line, Frame(TERM, answer)))
         self.roster.poll(0.0)
+
+    def arrive(self, *events: Arrived | float) -> None:
+        """Adds to what arrives. A number is so many seconds without anything, after which the roster looks at its workers."""
+        self._arrived.extend(events)
+
+    def arrival(self, number: int, message: Any) -> Arrived:
+        line: Any = self.lines[number]
+        return Arrived(line, Frame(TERM, message))
 
     def begin(self, *numbers: int) -> None:
         self.roster.begin(Weigh, dict.fromkeys(numbers, Weigh(slots=ALL_SLOTS)))
@@ -88,6 +104,10 @@ class Workers:
     def ended(self) -> dict[int, int] | None:
         answers = self.roster.poll_answers(Weigh)
         return None if answers is None else {n: answer.total_bytes for n, (answer, _) in answers.items()}
+
+
+def beat(cpu_ms: int, *, waiting: bool) -> Beat:
+    return Beat(step=0, stage=0, cpu_ms=cpu_ms, bytes_moved=0, waiting=waiting)
 
 
 def loss(act: Callable[[], None]) -> str:
@@ -110,6 +130,23 @@ def test_nobody_was_silent_or_idle_while_the_machine_stood_still() -> None:
     asked._arrived.append(Arrived(line, Frame(TERM, Weighed(total_bytes=7))))
     asked.naps = [40.0]
     assert loss(lambda: asked.roster.wait_for(Weigh, "weighing", [0])) == "" and asked.ended() == {0: 7}
+
+
+@pytest.mark.parametrize(
+    ("more_s", "lost"), [(20, ""), (32, "a step: worker 1: it waits, as all others do, for 31.0 s (limit 30 s)")]
+)
+def test_a_worker_that_has_waited_for_a_slow_one_is_not_given_up_when_that_has_answered(more_s: int, lost: str) -> None:
+    """Its rows have come just then. If they have not, it is given up after the time that it has from then on."""
+    workers = Workers(0, 1)
+    workers.begin(0, 1)
+    waits = workers.arrival(1, beat(5, waiting=True))
+    for second in range(40):
+        workers.arrive(workers.arrival(0, beat(1000 * second, waiting=False)), waits, 1.0)
+    workers.arrive(workers.arrival(0, Weighed(total_bytes=7)))
+    for second in range(more_s):
+        workers.arrive(workers.arrival(0, beat(40_000 + second, waiting=True)), waits, 1.0)
+    workers.arrive(workers.arrival(1, Weighed(total_bytes=7)))
+    assert loss(lambda: workers.roster.wait_for(Weigh, "a step", [0, 1])) == lost
 
 
 def test_all_that_were_asked_are_waited_for() -> None:
