@@ -348,6 +348,10 @@ class Lowering:
         """The type of `tree`, which reads the columns of the relation's circuit node."""
         return self.emit_over((relation,), tree, self.values.nodes_of([tree])).type
 
+    def type_over_outputs(self, tree: TreeNode, relation: Relation) -> pa.DataType:
+        """The type of `tree`, which reads the outputs of the relation."""
+        return self.type_of(substitute(tree, {output.id: output.tree for output in relation.outputs}), relation)
+
     def refuse(self, refusal: UnsupportedPlan) -> None:
         if all((refusal.text, refusal.remedy) != (known.text, known.remedy) for known in self.refusals):
             self.refusals.append(refusal)

@@ -197,4 +197,34 @@ FRONT_END = (
         ),
         (f"{TEST_KEPT_PLAN}::test_a_kept_plan_is_compared_with_one_that_is_made_afresh",),
     ),
+    Breakage(
+        "keys-of-joins-as-spark-leaves-them",
+        "A key of a join that Spark has not normalised is compared by its bytes.",
+        "a view is the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/rules/join_sides.py",
+                "    return normal_key(tree, context.type_over_outputs(tree, side))\n",
+                "    return tree\n",
+            ),
+        ),
+        (
+            "tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers[doubles not in, in a projection]",
+        ),
+    ),
+    Breakage(
+        "zeros-within-lists-as-they-are",
+        "A zero with a sign within a struct or an array is another key than one without.",
+        "a view is the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/expressions/conditional.py",
+                "        return convert_parts(operand, type_, _normal_parts)\n",
+                "        return operand\n",
+            ),
+        ),
+        (
+            "tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers[nested keys with doubles: not in]",
+        ),
+    ),
 )

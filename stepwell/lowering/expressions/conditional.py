@@ -8,7 +8,16 @@ import pyarrow as pa
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
 from stepwell.lowering.expressions.comparison import order_value
-from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derive, renamed_fields
+from stepwell.lowering.expressions.fragment import (
+    Fragment,
+    Rule,
+    cast,
+    convert_parts,
+    derive,
+    renamed_fields,
+    unsupported_expression,
+)
+from stepwell.lowering.keys import holds_floating
 
 
 def _of_one_type(branches: tuple[Fragment, ...]) -> tuple[pa.DataType, tuple[Fragment, ...]]:
@@ -80,11 +89,22 @@ def _nanvl(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _normalize(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    """The value with one form of zero and one form of NaN, as grouping and joining need it."""
-    operand = arguments[0]
-    zero, nan = cast("0", operand.type), cast("'nan'", operand.type)
+    """The value with one form of zero and one form of NaN, also within structs and arrays, as grouping and joining need it."""
+    found = _normal_parts(arguments[0], arguments[0].type)
+    if found is None:
+        raise unsupported_expression(node, f"a key of type {arguments[0].type}", "use its parts as keys of their own")
+    return found
+
+
+def _normal_parts(operand: Fragment, type_: pa.DataType) -> Fragment | None:
+    """The operand, which has this type, with normalised parts; None if they cannot be reached."""
+    if not holds_floating(type_):
+        return operand
+    if pa.types.is_nested(type_):
+        return convert_parts(operand, type_, _normal_parts)
+    zero, nan = cast("0", type_), cast("'nan'", type_)
     sql = f"CASE WHEN {operand.sql} = 0 THEN {zero} WHEN isnan({operand.sql}) THEN {nan} ELSE {operand.sql} END"
-    return derive(cast(sql, operand.type), operand.type, operand)
+    return derive(cast(sql, type_), type_, operand)
 
 
 def _extreme(function: str) -> Rule:

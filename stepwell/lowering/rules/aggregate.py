@@ -35,7 +35,7 @@ from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import catalyst_type
 from stepwell.lowering.context import Lowering
-from stepwell.lowering.keys import normal
+from stepwell.lowering.keys import normal_key
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules import deduplicate, sessions
 from stepwell.lowering.rules.aggregate_calls import read_calls
@@ -195,7 +195,7 @@ def _count_distinct_rows(context: Lowering, of: _Grouped) -> Relation:
 def _keys(context: Lowering, child: Relation, grouping: Sequence[TreeNode]) -> list[Output]:
     keys = []
     for tree in grouping:
-        keys.append(Output(context.fresh(), normal(tree, _type_of(context, child, tree))))
+        keys.append(Output(context.fresh(), normal_key(tree, _type_of(context, child, tree))))
     return keys
 
 

@@ -165,9 +165,10 @@ def _only_without_match(context: Lowering, condition: Condition) -> bool:
 
 
 def semi(context: Lowering, left: Relation, right: Relation, condition: Condition, *, anti: bool) -> Relation:
-    equalities, residual, null_aware = condition.equalities, condition.residual, False
-    if anti and len(condition.not_in) == 1 and not equalities and not residual:
-        equalities, null_aware = condition.not_in, True
+    equalities, residual = condition.equalities, condition.residual
+    null_aware = anti and condition.is_only_a_not_in
+    if null_aware:
+        equalities = condition.not_in
     else:
         residual = (*residual, *(equality.or_unknown() for equality in condition.not_in))
     sides = materialise_sides(context, left, right, equalities, residual)

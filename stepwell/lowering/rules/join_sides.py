@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engine.model.node import Expression
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
+from stepwell.lowering.keys import normal_key
 from stepwell.lowering.relation import Relation
 from stepwell.lowering.rules.join_condition import Equality
 from stepwell.lowering.trees import conjunction, literal
@@ -33,11 +34,15 @@ def materialise_sides(
     if not equalities:
         context.note(_NO_KEY_NOTE)
         equalities = [Equality(literal("0", "byte"), literal("0", "byte"), False)]
-    left, left_key = context.compute(left, [equality.left for equality in equalities])
-    right, right_key = context.compute(right, [equality.right for equality in equalities])
+    left, left_key = context.compute(left, [_key(context, left, equality.left) for equality in equalities])
+    right, right_key = context.compute(right, [_key(context, right, equality.right) for equality in equalities])
     null_safe = tuple(equality.null_safe for equality in equalities)
     rest = conjunction(tuple(residual))
     expression = None if rest is None else context.emit_over((left, right), rest)
     return Sides(
         left=left, right=right, left_key=left_key, right_key=right_key, null_safe=null_safe, residual=expression
     )
+
+
+def _key(context: Lowering, side: Relation, tree: TreeNode) -> TreeNode:
+    return normal_key(tree, context.type_over_outputs(tree, side))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
-from stepwell.lowering.keys import normal
+from stepwell.lowering.keys import normal_key
 from stepwell.lowering.relation import Order, Output, Relation, pass_on
 from stepwell.lowering.rules.order import key_of, order_below, order_within, reader_above, reads_order, sort_orders
 from stepwell.lowering.trees import canonical, conjuncts, expression_id
@@ -74,7 +74,7 @@ def rows_of(context: Lowering, node: TreeNode) -> tuple[Relation, Orders]:
 
 def partition_of(context: Lowering, rows: Relation, node: TreeNode) -> list[TreeNode]:
     """The different keys of the partition, as they are compared. A constant distinguishes no rows."""
-    keys = [normal(tree, context.type_of(tree, rows)) for tree in node["partitionSpec"] if tree.kind != "Literal"]
+    keys = [normal_key(tree, context.type_of(tree, rows)) for tree in node["partitionSpec"] if tree.kind != "Literal"]
     return list({canonical(key): key for key in keys}.values())
 
 

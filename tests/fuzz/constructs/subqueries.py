@@ -10,7 +10,7 @@ from tests.fuzz.constructs.joins import equality
 from tests.fuzz.constructs.maker import Made, Maker, qualified
 from tests.fuzz.expressions import BOOLEAN, Column
 from tests.fuzz.terms import Expr, Item, Joined, Lateral, Select
-from tests.fuzz.values import is_comparable
+from tests.fuzz.values import has_floats, is_comparable
 
 
 def _subquery(m: Maker, outer: Sequence[Column], *, correlated: float) -> tuple[Any, list[Column], tuple[Expr, ...]]:
@@ -22,12 +22,16 @@ def _subquery(m: Maker, outer: Sequence[Column], *, correlated: float) -> tuple[
 def in_subquery(m: Maker) -> Made:
     source, scope, _ = m.source()
     inner, inner_scope, where = _subquery(m, scope, correlated=0.2)
-    column = m.expr.column([c for c in scope if c.type in {o.type for o in inner_scope}])
+    shared = [c for c in scope if c.type in {o.type for o in inner_scope}]
+    with_zeros = [c for c in shared if has_floats(c.type)]  # of which two equal values may have other bytes
+    column = m.expr.column(with_zeros if with_zeros and m.maybe(0.4) else shared)
     left = Expr(column.sql, column.type) if column else m.expr.literal("int")
     chosen = m.expr.of_type(inner_scope, left.type, 0)
     query = Select((Item(chosen, m.name("c")),), inner, where)
     test = Expr(f"{{0}} {m.chance.choice(('IN', 'IN', 'NOT IN'))} {{1}}", BOOLEAN, (left, query))
-    if m.maybe(0.25):
+    if m.maybe(0.3):
+        return m.made([*m.items(scope), (test, Column("", BOOLEAN))], source)
+    if m.maybe(0.35):
         test = Expr("{0} OR {1}", BOOLEAN, (test, m.expr.compare(scope, 0)))
     return m.made(m.items(scope), source, where=(test, *m.where(scope, 0.2)))
 

@@ -99,6 +99,9 @@ RECURSIONS = {
     "as a value": "r(n) AS (SELECT b FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT a, (SELECT sum(n) FROM r) AS v FROM u",
 }
 
+ONE_ZERO = "(SELECT * FROM u WHERE cast(d AS STRING) = '0.0')"
+"""The zeros without a sign, which are equal to those with one."""
+
 QUERIES: dict[str, Query] = {
     **python_functions.QUERIES,
     "project": "SELECT a, b + 1 AS x, a AS again FROM t WHERE b > 0",
@@ -369,6 +372,24 @@ QUERIES: dict[str, Query] = {
     "not in, correlated": "SELECT a, b FROM t WHERE a NOT IN (SELECT c FROM u WHERE u.s = t.s)",
     "not in, two columns": "SELECT a, b, s FROM t WHERE (a, s) NOT IN (SELECT c, s FROM u WHERE c > 1)",
     "not in, under or": "SELECT a, b FROM t WHERE a NOT IN (SELECT c FROM u) OR b = 1",
+    "doubles not in, under or": f"SELECT a, d FROM t WHERE d NOT IN (SELECT d FROM {ONE_ZERO}) OR b = 1",
+    "doubles not in, in a projection": (
+        f"SELECT a, d, d NOT IN (SELECT d FROM {ONE_ZERO}) AS x, a NOT IN (SELECT -d FROM {ONE_ZERO}) AS y FROM t"
+    ),
+    "nested keys with doubles: joins": (
+        "SELECT x.p, count(*) AS n FROM (SELECT a, named_struct('x', d, 'y', array(s)) AS p FROM t) x "
+        "JOIN (SELECT c, named_struct('x', d, 'y', array(s)) AS p FROM u) y ON x.p = y.p GROUP BY x.p"
+    ),
+    "nested keys with doubles: groups": "SELECT p[0].d AS q, sum(a) AS x FROM (SELECT a, array(named_struct('d', d)) AS p FROM t) GROUP BY p",
+    "nested keys with doubles: partitions": (
+        "SELECT a, row_number() OVER (PARTITION BY p ORDER BY a, b, s, cast(d AS STRING)) AS x FROM (SELECT *, array(d, 1.5D) AS p FROM t)"
+    ),
+    "nested keys with doubles: sets": "SELECT DISTINCT struct(d, s) AS p FROM t EXCEPT SELECT struct(d, s) AS p FROM u WHERE c = 1",
+    "nested keys with doubles: not in": f"SELECT a, d FROM t WHERE array(d) NOT IN (SELECT array(d) FROM {ONE_ZERO})",
+    "structs with doubles not in, under or": (
+        "SELECT a, p FROM (SELECT a, b, named_struct('x', d, 'y', s) AS p FROM t) "
+        f"WHERE p NOT IN (SELECT named_struct('x', d, 'y', s) AS p FROM {ONE_ZERO}) OR b = 1"
+    ),
     "a constant in": "SELECT a, b FROM t WHERE 2 IN (SELECT c FROM u)",
     "a constant not in": "SELECT a, b FROM t WHERE 1 NOT IN (SELECT 1 FROM u WHERE c > 7)",
     "lateral": "SELECT t.a, x.c FROM t, LATERAL (SELECT c FROM u WHERE u.a = t.a) x",
@@ -670,7 +691,8 @@ test_event_time.py compares those of event time, which are in streaming tables o
 
 
 NAMED = (
-    "count distinct of two columns, of no row of some groups", "no groups", "numbers of rows of the first rank", "python: of no rows",
+    "count distinct of two columns, of no row of some groups", "doubles not in, in a projection",
+    "nested keys with doubles: not in", "no groups", "numbers of rows of the first rank", "python: of no rows",
     "rows of the first ranks, by doubles and without partitions", "totals at a distance of months", "value that guards a division",
     "whole partitions", "zeros with signs: groups",
 )  # fmt: skip
