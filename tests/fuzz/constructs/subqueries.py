@@ -27,10 +27,16 @@ def in_subquery(m: Maker) -> Made:
     column = m.expr.column(with_zeros if with_zeros and m.maybe(0.4) else shared)
     left = Expr(column.sql, column.type) if column else m.expr.literal("int")
     chosen = m.expr.of_type(inner_scope, left.type, 0)
+    is_value = m.maybe(0.3)
+    if (
+        is_value
+    ):  # with a NULL on either side, Spark's answer is another one where a view above asks for the value in a condition
+        where = (*where, Expr("{0} IS NOT NULL", BOOLEAN, (chosen,)))
     query = Select((Item(chosen, m.name("c")),), inner, where)
     test = Expr(f"{{0}} {m.chance.choice(('IN', 'IN', 'NOT IN'))} {{1}}", BOOLEAN, (left, query))
-    if m.maybe(0.3):
-        return m.made([*m.items(scope), (test, Column("", BOOLEAN))], source)
+    if is_value:
+        known = Expr("{0} IS NOT NULL", BOOLEAN, (left,))
+        return m.made([*m.items(scope), (test, Column("", BOOLEAN))], source, where=(known,))
     if m.maybe(0.35):
         test = Expr("{0} OR {1}", BOOLEAN, (test, m.expr.compare(scope, 0)))
     return m.made(m.items(scope), source, where=(test, *m.where(scope, 0.2)))
