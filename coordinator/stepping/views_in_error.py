@@ -202,8 +202,9 @@ def check_answers(plan: NumberedCircuit, log: StepLogState, sources: Sources) ->
     others = views_behind(plan.circuit, here_alone) - in_spark_too
     texts += [f"Without an answer, in Spark too: {', '.join(sorted(in_spark_too))}."] if in_spark_too else []
     texts += [f"Without an answer here: {', '.join(sorted(others))}."] if others else []
+    until_then = f" Until then what changes in {', '.join(sorted(outputs))} is kept in the state." if outputs else ""
     raise ViewsInError(
         " ".join(texts),
         "All other views are up to date. Correct or delete these rows and run again, or guard against them in the view (CASE, nullif, "
-        f"try_cast). Until then what changes in {', '.join(sorted(outputs))} is kept in the state.",
+        f"try_cast).{until_then}",
     ).locate(owner=_name(plan, first), step=first.since)

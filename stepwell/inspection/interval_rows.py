@@ -44,8 +44,9 @@ def frame_of(session: SparkSession, table: pa.Table, schema: StructType) -> Data
 
 def _without_empty_batches(table: pa.Table) -> pa.Table:
     """Spark 4.3 reads a batch of an Arrow table until it has rows to give, and ends at one that has none: it loses all rows behind the part of a
-    worker without any."""
-    return pa.Table.from_batches([batch for batch in table.to_batches() if batch.num_rows], table.schema)
+    worker without any. Nor does it take a nested column without any part, so a table without rows has one."""
+    batches = [batch for batch in table.to_batches() if batch.num_rows]
+    return pa.Table.from_batches(batches, table.schema) if batches else table.schema.empty_table()
 
 
 def _replace_intervals(type_: DataType, instead: DataType) -> DataType:

@@ -203,7 +203,8 @@ _USER_CODE = {
     "UnresolvedPolymorphicPythonUDTF": "a Python UDTF", "ScalaUDF": "a Java or Scala UDF",
     "ScalaUDAF": "a Java or Scala UDAF", "ScalaAggregator": "a Java or Scala aggregator",
     "MapInPandas": "mapInPandas", "MapInArrow": "mapInArrow", "FlatMapGroupsInPandas": "applyInPandas",
-    "FlatMapCoGroupsInPandas": "cogroup().applyInPandas", "PythonDataSource": "a Python data source",
+    "FlatMapCoGroupsInPandas": "cogroup().applyInPandas", "FlatMapGroupsInArrow": "applyInArrow",
+    "FlatMapCoGroupsInArrow": "cogroup().applyInArrow", "PythonDataSource": "a Python data source",
 }  # fmt: skip
 _USER_CODE_TODAY = (
     "Write it with Spark's own functions and with Python functions of one row (@udf, @pandas_udf, @arrow_udf), or do it in a service between "

@@ -243,6 +243,15 @@ PYTHON = [
         "spark.table('flights').groupBy('dest').applyInPandas(lambda df: df, 'dest string')",
         r"applyInPandas is not supported",
     ),
+    (
+        "spark.table('flights').groupBy('dest').applyInArrow(lambda table: table, 'dest string')",
+        r"applyInArrow is not supported",
+    ),
+    (
+        "spark.table('flights').groupBy('dest').cogroup(spark.table('flights').groupBy('dest'))"
+        ".applyInArrow(lambda left, right: left, 'dest string')",
+        r"cogroup\(\)\.applyInArrow is not supported",
+    ),
     ("spark.table('flights').sample(0.5)", r"sample\(\) is not supported"),
     ("spark.createDataFrame([(1, 'a')], 'i INT, s STRING')", r"rows made in Python .*\n.*VALUES"),
     (

@@ -221,12 +221,20 @@ def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypa
 @pytest.mark.parametrize("rows", [(1, 0, 1), (0, 0, 2), (2, 0, 0, 3, 0), (0, 1), (0, 0), ()], ids=str)
 def test_the_rows_of_all_workers_are_asked_wherever_they_are(spark: SparkSession, rows: tuple[int, ...]) -> None:
     """Spark ends a table at a part without rows."""
-    schema = StructType.fromDDL("n BIGINT, i INTERVAL MONTH")
-    types = pa.schema([("n", pa.int64()), ("i", MONTH)])
-    parts = [range(10 * worker, 10 * worker + count) for worker, count in enumerate(rows)]
-    tables = [pa.table({"n": part, "i": pa.array(part, pa.int64()).cast(MONTH)}, types) for part in parts]
-    table = pa.concat_tables([types.empty_table(), *tables])
-    for columns in (["n"], ["n", "i"]):
+    schema = StructType.fromDDL(
+        "n BIGINT, i INTERVAL MONTH, a ARRAY<BIGINT>, s STRUCT<x: BIGINT>, m MAP<BIGINT, BIGINT>"
+    )
+    number = pa.int64()
+    nested = {"a": pa.list_(number), "s": pa.struct([("x", number)]), "m": pa.map_(number, number)}
+    types = pa.schema([("n", number), ("i", MONTH), *nested.items()])
+
+    def part(worker: int, count: int) -> pa.Table:
+        numbers = range(10 * worker, 10 * worker + count)
+        values = {"a": [[n] for n in numbers], "s": [{"x": n} for n in numbers], "m": [[(n, n)] for n in numbers]}
+        return pa.table({"n": numbers, "i": pa.array(numbers, number).cast(MONTH), **values}, types)
+
+    table = pa.concat_tables([types.empty_table(), *(part(*each) for each in enumerate(rows))])
+    for columns in (["n"], ["n", "i"], ["n", *nested], ["n", "i", *nested]):
         frame = frame_of(spark, table.select(columns), StructType([schema[name] for name in columns]))
         assert sorted(row["n"] for row in frame.select("n").collect()) == table.column("n").to_pylist()
 
