@@ -164,6 +164,12 @@ def test_people_see_each_view_and_where_the_error_is() -> None:
     assert "Without an answer, in Spark too: counts, tens." in text and "what changes in counts, tens is kept" in text
 
 
+def test_people_see_a_view_without_an_output() -> None:
+    with pytest.raises(ViewsInError) as raised:
+        check_answers(numbered(Circuit(CIRCUIT.nodes[:3])), log_of((OF_MAP,), errors(OF_MAP)), {})
+    assert "in Spark too: tens." in str(raised.value) and str(raised.value).endswith("(CASE, nullif, try_cast).")
+
+
 def test_people_see_an_output_that_has_no_message_for_a_row_and_its_view_has_an_answer() -> None:
     node = Output((2,), (), "tens", "upsert", ("word", "ten"), (0,), Written("text", None, (), NO_PATTERNS))
     plan = numbered(Circuit((*CIRCUIT.nodes[:3], node)))
