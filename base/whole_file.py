@@ -11,8 +11,8 @@ def write_whole(path: Path, content: str | bytes, *, pid: int | None = None, pri
     """Replaces the file. It writes a draft beside it and renames that. The folder must exist.
 
     `pid` names the draft, so that two processes do not share one; None means this process. `private`: no other user can read the file, not even
-    the draft. If the draft cannot be written, for example because the disk is full, it is removed, the file stays as it was, and OSError is
-    raised. Neither is synced to the disk: a crash of the machine may lose the new content."""
+    the draft. If the draft cannot be written, for example because the disk is full, it is removed, the file stays as it was, and an OSError
+    is raised that names it. Neither is synced to the disk: a crash of the machine may lose the new content."""
     draft = path.with_name(f".{path.name}.{os.getpid() if pid is None else pid}")
     try:
         if private:
@@ -22,7 +22,9 @@ def write_whole(path: Path, content: str | bytes, *, pid: int | None = None, pri
         else:
             draft.write_bytes(content)
         draft.rename(path)
-    except OSError:
+    except OSError as fault:
         with suppress(OSError):
             draft.unlink()
+        if fault.filename is None:  # that of a write, which a full disk refuses
+            fault.filename = str(path)
         raise

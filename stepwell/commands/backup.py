@@ -18,7 +18,16 @@ from coordinator.storing.backups import REASONS_MAX, Backup, why_not_reached
 from coordinator.storing.manifest import DamagedManifest, backup_name, backup_objects, read_manifest
 from coordinator.storing.presence import lost_of_each
 from coordinator.storing.verifying import Verifying
-from stepwell.commands.common import JsonOption, SetOption, SpecOption, plain_table, project_of, report_faults, show
+from stepwell.commands.common import (
+    JsonOption,
+    SetOption,
+    SpecOption,
+    note,
+    plain_table,
+    project_of,
+    report_faults,
+    show,
+)
 from stepwell.commands.steps import read_log
 from stepwell.commands.store_access import begins_of, log_id_of, store_of, stored_of, while_it_is_replaced
 from stepwell.errors import StepwellError
@@ -74,7 +83,7 @@ def _have_stored(project: Project) -> None:
             "the running service has no checkpoint store: it was started before stepwell.store was set.",
             "Stop it with `stepwell stop`, and start it again.",
         )
-    wanted = next_step_of(before)
+    wanted, told = next_step_of(before), ""
     deadline = time.monotonic() + STORED_SECONDS_MAX
     while time.monotonic() < deadline:
         client.ask("checkpoint")  # again, because one that was under way may be of an earlier step
@@ -85,6 +94,9 @@ def _have_stored(project: Project) -> None:
             )
         if _is_over(now, wanted):
             return
+        if (fault := (now["store"] or {}).get("fault")) and fault != told:
+            told = fault
+            note(f"waiting for the store, for {STORED_SECONDS_MAX:.0f} s at most: {fault}")
     fault = (client.status()["store"] or {}).get("fault") or "it is slow"
     raise StepwellError(
         f"the service has not stored its checkpoint within {STORED_SECONDS_MAX:.0f} s: {fault}",

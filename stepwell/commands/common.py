@@ -159,10 +159,18 @@ REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errn
 """What the system answers for a place that cannot be used. A file that is missing may be a mistake of ours."""
 
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What it answers if a disk has no room, or this user has used up what may be used of it."""
+
+
 def as_fault(error: Exception) -> Fault | None:
     """What a user can do something about; None for a mistake of Stepwell's own."""
-    if isinstance(error, OSError) and error.errno in REFUSALS and error.filename is not None:
-        return PlaceUnusable(os.fsdecode(error.filename), error.strerror or "it cannot be used")
+    if isinstance(error, OSError) and error.errno in REFUSALS:
+        reason = error.strerror or "it cannot be used"
+        if error.filename is not None:
+            return PlaceUnusable(os.fsdecode(error.filename), reason)
+        if error.errno in FULL:  # a write names no file
+            return PlaceUnusable("a file that Stepwell writes", reason)
     return error if isinstance(error, Fault) else None
 
 

@@ -109,7 +109,8 @@ def _of_condition(error: PySparkException, project: Project, view: str, location
     if condition == _NO_FILES:
         return FilesGone(
             refusals.first_line(error),
-            "Their rows are read once. Spark needs the files to plan the project, also at a later start: put them back.",
+            "Their rows are read once. Spark needs the files to plan the project, also at a later start: put them back. "
+            "Or start with `stepwell run --as-recorded`, which plans nothing.",
             view=view,
             location=location,
         )

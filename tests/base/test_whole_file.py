@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import stat
 from pathlib import Path
 
@@ -41,6 +42,16 @@ def test_a_file_that_cannot_be_replaced_stays_and_leaves_no_draft(tmp_path: Path
     with pytest.raises(OSError):
         write_whole(folder, "new")
     assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    """The system names no file when it refuses a write."""
+    (tmp_path / ".file.7").symlink_to("/dev/full")
+    with pytest.raises(OSError) as raised:
+        write_whole(tmp_path / "file", "new", pid=7)
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(tmp_path / "file"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_two_processes_have_drafts_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,12 +28,13 @@ class SlowService(ControlClient):
     def __init__(self, stored_at: int, ends_at: int = 1 << 30) -> None:
         super().__init__(Path("nowhere"))
         self.stored_at, self.ends_at, self.looks, self.asked = stored_at, ends_at, 0, 0
+        self.fault = ""
 
     def status(self) -> dict[str, Any]:
         self.looks += 1
         if self.looks >= self.ends_at:
             raise NotRunning("no service runs")
-        store = {"step": 5 if self.looks >= self.stored_at else 0, "fault": ""}
+        store = {"step": 5 if self.looks >= self.stored_at else 0, "fault": self.fault}
         return {"phase": "run", "steps_run": 5, "steps_replayed": 0, "step": 4, "checkpoint_step": 0, "store": store}
 
     def ask(self, what: str) -> dict[str, Any]:
@@ -52,6 +53,15 @@ def test_a_backup_waits_for_a_slow_store_and_asks_again(monkeypatch: pytest.Monk
     service = SlowService(stored_at=8)
     have_stored(service, monkeypatch)
     assert service.looks == 8 and service.asked > 1
+
+
+def test_a_fault_of_the_store_is_told_once_while_a_backup_waits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = SlowService(stored_at=20)
+    service.fault = "SLOW_DOWN"
+    have_stored(service, monkeypatch)
+    assert capsys.readouterr().err.count("waiting for the store, for 600 s at most: SLOW_DOWN") == 1
 
 
 def test_a_service_that_ends_meanwhile_makes_no_backup(monkeypatch: pytest.MonkeyPatch) -> None:

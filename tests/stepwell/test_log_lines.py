@@ -156,6 +156,9 @@ def test_a_place_that_cannot_be_used_is_an_error_without_a_trace(capsys: pytest.
         raise PermissionError(errno.EACCES, "Permission denied", "/a/place")
     assert raised.value.exit_code == ExitCode.MACHINE
     assert "error: /a/place: Permission denied\n  Correct its owner" in capsys.readouterr().err
+    with pytest.raises(typer.Exit), report_faults():
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert "error: a file that Stepwell writes: No space left on device" in capsys.readouterr().err
     for mistake in (FileNotFoundError(errno.ENOENT, "No such file", "/a/place"), OSError(errno.EACCES, "no place")):
         with pytest.raises(OSError), report_faults():
             raise mistake
