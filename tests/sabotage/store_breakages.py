@@ -156,4 +156,18 @@ CHECKPOINT_STORE = (
         (Edit("stepwell/commands/backup.py", "PatientStore(store_of(project))", "store_of(project)"),),
         ("tests/stepwell/test_backup_commands.py::test_a_store_that_breaks_off_while_objects_are_verified_is_read_on",),
     ),
+    Breakage(
+        "a-full-disk-without-a-file",
+        "A file that a full disk does not take is not named.",
+        "an error is told",
+        (Edit("base/whole_file.py", "            fault.filename = str(path)\n", "            pass\n"),),
+        ("tests/base/test_whole_file.py::test_a_full_disk_is_told_with_the_file",),
+    ),
+    Breakage(
+        "a-backup-waits-in-silence",
+        "`backup create` does not say that the store refuses its checkpoint.",
+        "an error is told",
+        (Edit("stepwell/commands/backup.py", " and fault != told:\n", " and fault == told:\n"),),
+        ("tests/stepwell/test_backup_commands.py::test_a_fault_of_the_store_is_told_once_while_a_backup_waits",),
+    ),
 )
