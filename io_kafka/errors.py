@@ -198,14 +198,14 @@ class BrokerRefused(KafkaFault):
 
 
 class RegistryUnreachable(KafkaFault):
-    """A schema registry gives no answer."""
+    """A schema registry gives no answer. `reason`: how that shows, for people."""
 
     def __init__(self, url: str, doing: str, reason: str) -> None:
-        self.url = url
+        self.url, self.reason = url, reason
         super().__init__(
             f"the schema registry {url} gives no answer while {doing}: {reason}. Nothing of the step was written.",
-            "Check that it runs and that 'schema.registry.url' and `stepwell.registry.url` are right; then run again, which goes on where "
-            "this run stopped.",
+            "Check that it runs, that a proxy before it reaches it, and that 'schema.registry.url' and `stepwell.registry.url` are right, with "
+            "the path if its API has one; then run again, which goes on where this run stopped.",
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 FIRST_ID = 100_001  # of more than one byte
@@ -22,13 +22,15 @@ FIRST_ID = 100_001  # of more than one byte
 
 @dataclass
 class SchemaRegistry:
-    """`busy`: how many of the next requests get 503. `asked`: method and path of every request. `incompatible`: subjects, and why
-    whatever is compared with them is not compatible."""
+    """`busy`: how many of the next requests get 503. `instead`: the status, the body and the headers of every answer, whatever was asked; a proxy
+    without a backend, or another server, answers so. `kinds`: none in a registry from before there were others. `asked`: method and path of every
+    request. `incompatible`: subjects, and why whatever is compared with them is not compatible."""
 
     url: str = ""
     auth: str | None = None
     busy: int = 0
     refuse: tuple[int, str] | None = None
+    instead: tuple[int, bytes, dict[str, str]] | None = None
     ids: dict[str, int] = field(default_factory=dict)
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     subjects: dict[str, list[int]] = field(default_factory=dict)
@@ -55,8 +57,11 @@ class SchemaRegistry:
         """The last schema of a subject."""
         return json.loads(self.schemas[self.subjects[subject][-1]]["schema"])
 
-    async def answer(self, request: Request) -> JSONResponse:
+    async def answer(self, request: Request) -> Response:
         self.asked.append(f"{request.method} {request.url.path}")
+        if self.instead is not None:
+            status, body, headers = self.instead
+            return Response(body, status, headers)
         if self.busy:
             self.busy -= 1
             return JSONResponse({"message": "busy"}, 503)
@@ -66,6 +71,8 @@ class SchemaRegistry:
         if self.refuse is not None:
             return JSONResponse({"message": self.refuse[1]}, self.refuse[0])
         if request.url.path == "/schemas/types":
+            if not self.kinds:
+                return JSONResponse({"error_code": 404, "message": "HTTP 404 Not Found"}, 404)
             return JSONResponse(list(self.kinds))
         if request.url.path.startswith("/compatibility/"):
             return self._compared(request.path_params["subject"])

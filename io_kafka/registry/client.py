@@ -1,22 +1,27 @@
 """The client of a schema registry: schemas by id, and the registration of what outputs write.
 
 Guarantees: the text of a schema never changes under its id, so each id is looked up once in the life of a process. That an id is unknown is
-remembered too. A registry that does not answer is asked again for RETRY_SECONDS_MAX, and then RegistryUnreachable names it. No error and no log
-shows the password.
+remembered too. Only a registry can say so: a 404 without one of its error codes comes from a proxy without a backend, or from a server that is
+no registry, and counts as no answer. A registry that does not answer is asked again for RETRY_SECONDS_MAX, and then RegistryUnreachable names
+it. No error and no log shows the password.
 """
 
 from __future__ import annotations
 
 import ssl
 import threading
+from contextlib import suppress
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import tenacity
 
 from io_kafka.errors import RegistryRefused, RegistryUnreachable
 from io_kafka.registry.address import RegistryAddress
+
+if TYPE_CHECKING:
+    import httpx
 
 RETRY_SECONDS_MAX = 20.0
 """A worker counts as stalled after 30 s by default, and this has to end before."""
@@ -32,6 +37,15 @@ UNKNOWN_ATTEMPTS = 3
 
 REFERENCES_MAX = 200
 """How many references one schema may have, with those of its references. More of them are a circle or a mistake."""
+
+_MISSING_CODES = range(40400, 40500)
+"""The `error_code` of what does not exist: 40401 for a subject, 40402 for a version, 40403 for a schema. Registries of Confluent, Apicurio,
+Karapace and Redpanda have these. Their 404 for a path that they do not know has another code, or none."""
+
+_NO_SCHEMA = 0
+"""Registries count ids of schemas from 1."""
+
+_NOBODY = "it answers 404 as no registry does, so it is another server, or a proxy that does not reach one"
 
 _REASON_CHARACTERS_MAX = 300
 
@@ -55,6 +69,10 @@ class _Missing(Exception):
 
 class _Busy(Exception):
     """No answer, or one that another attempt may improve."""
+
+
+class _NoRegistry(Exception):
+    """An answer 404 that no registry gives to a path that it knows."""
 
 
 class Registry:
@@ -90,10 +108,14 @@ class Registry:
 
     def kinds(self) -> frozenset[str]:
         """The kinds of schemas that the registry has, as it calls them. Raises RegistryUnreachable and RegistryRefused."""
+        doing = "asking for its kinds of schemas"
         try:
-            answer = self._ask("GET", "/schemas/types", "asking for its kinds of schemas")
+            answer = self._ask("GET", "/schemas/types", doing, is_known=False)
         except _Missing:
-            return frozenset({"AVRO"})  # a registry from before there were others
+            return frozenset({"AVRO"})
+        except _NoRegistry:  # a registry from before there were others, if it is one
+            self._confirm(doing)
+            return frozenset({"AVRO"})
         return frozenset(answer)
 
     def why_incompatible(self, subject: str, text: str, kind: str) -> str | None:
@@ -107,6 +129,11 @@ class Registry:
         if answer.get("is_compatible", True):
             return None
         return "; ".join(answer.get("messages") or ["it is incompatible"])[:_REASON_CHARACTERS_MAX]
+
+    def _confirm(self, doing: str) -> None:
+        """Raises RegistryUnreachable and RegistryRefused unless a registry answers at this address."""
+        with suppress(_Missing):  # which only a registry says
+            self._ask("GET", f"/schemas/ids/{_NO_SCHEMA}", doing)
 
     def _look_up(self, number: int) -> RegisteredSchema | None:
         doing = f"looking up schema id {number}"
@@ -141,16 +168,19 @@ class Registry:
             self._add_references(other, found)
             found[place] = each["name"], other["schema"]
 
-    def _ask(self, method: str, path: str, doing: str, body: Any = None) -> Any:
+    def _ask(self, method: str, path: str, doing: str, body: Any = None, *, is_known: bool = True) -> Any:
+        """What the registry answers. `is_known`: every registry knows the path, so that _NoRegistry is no answer. Otherwise it is raised at
+        once. Raises _Missing, RegistryUnreachable and RegistryRefused."""
+        no_answer = (_Busy, _NoRegistry) if is_known else (_Busy,)
         attempts = tenacity.Retrying(
             stop=tenacity.stop_after_delay(RETRY_SECONDS_MAX if self._patience_s is None else self._patience_s),
             wait=tenacity.wait_exponential(multiplier=0.1, max=RETRY_WAIT_SECONDS_MAX),
-            retry=tenacity.retry_if_exception_type(_Busy),
+            retry=tenacity.retry_if_exception_type(no_answer),
             reraise=True,
         )
         try:
             return attempts(self._ask_once, method, path, doing, body)
-        except _Busy as fault:
+        except no_answer as fault:
             raise RegistryUnreachable(self.address.url, doing, str(fault)) from None
 
     def _ask_once(self, method: str, path: str, doing: str, body: Any) -> Any:
@@ -175,6 +205,8 @@ class Registry:
             raise _Busy(f"it answers {answer.status_code}")
         if answer.status_code != 200:
             reason = f"it answers {answer.status_code}: {answer.text}"[:_REASON_CHARACTERS_MAX]
+            if answer.status_code == 404 and not _is_of_registry(answer):
+                raise _NoRegistry(f"{_NOBODY}: {answer.text}"[:_REASON_CHARACTERS_MAX])
             if answer.status_code == 404:
                 raise _Missing(reason)
             raise RegistryRefused(self.address.url, doing, reason)
@@ -182,6 +214,15 @@ class Registry:
             return answer.json()
         except ValueError:
             raise RegistryRefused(self.address.url, doing, "its answer is not JSON: is the URL a registry's?") from None
+
+
+def _is_of_registry(answer: httpx.Response) -> bool:
+    """Whether a registry has written an answer 404."""
+    try:
+        found = answer.json()
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("error_code") in _MISSING_CODES
 
 
 @cache

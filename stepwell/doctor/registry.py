@@ -76,9 +76,9 @@ def _checks(address: RegistryAddress, use: _Use) -> Iterator[Check]:
         yield Check(name, "OK", f"it answers{has}")
         for subject in use.subjects:
             yield _subject_check(registry, subject)
-    except RegistryUnreachable:
-        what_to_do = "Start it, or correct 'schema.registry.url' or `stepwell.registry.url`."
-        yield Check(name, "FAIL", "it gives no answer", what_to_do)
+    except RegistryUnreachable as fault:
+        what_to_do = "Start it, let its proxy reach it, or correct 'schema.registry.url' or `stepwell.registry.url`."
+        yield Check(name, "FAIL", f"it gives no answer: {fault.reason}", what_to_do)
     except RegistryRefused as fault:
         yield Check(name, "FAIL", fault.message, fault.what_to_do)
 

@@ -168,8 +168,10 @@ PAGES = (
         classes=("RegistryUnreachable",),
         exit_code=ExitCode.KAFKA,
         what="A schema registry gives no answer. Nothing of the step was written.",
-        why="It is down, or its address is wrong.",
-        do="Check `schema.registry.url` of the table or `stepwell.registry.url`, then run again.",
+        why="It is down, its address is wrong, or a proxy before it does not reach it. A 404 counts as no answer unless its body has a "
+        "registry's `error_code` (40401 to 40499), because a proxy without a backend, and any other server, answers 404 to everything.",
+        do="Check `schema.registry.url` of the table or `stepwell.registry.url`, also its path: that of Apicurio ends with `/apis/ccompat/v7`. "
+        "Then run again.",
     ),
     Page(
         slug="registry-refused",

@@ -336,18 +336,21 @@ def test_a_message_that_is_no_avro_stops_the_pipeline(play: Playground, registry
     assert play.read("out") == []
 
 
+@pytest.mark.parametrize("status", [503, 404])
 def test_a_registry_that_is_gone_stops_the_pipeline_and_a_later_run_goes_on(
-    play: Playground, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+    play: Playground, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
+    """Also if messages without a schema are left out, and a proxy answers 404 in its place: nothing is lost."""
     monkeypatch.setattr(client, "RETRY_SECONDS_MAX", 0.3)
     play.topic("in")
-    play.send("in", a.written(registry, a.record(("id", "int"), name="New"), [{"id": 1}]))
-    resolved = play.resolve({"a.sql": ONE.replace("FORMAT", "json")}, conf(registry))
-    registry.busy = 1000
+    play.send("in", a.written(registry, a.record(("id", "int"), name=f"New{status}"), [{"id": 1}]))
+    text = ONE.replace("FORMAT", "json").replace("'format' = 'avro'", "'format' = 'avro', 'on.error' = 'skip'")
+    resolved = play.resolve({"a.sql": text}, conf(registry))
+    registry.instead = status, b"no backend", {}
     place = rf"source t, topic {play.prefix}in, from partition 0, offset 0 on, step 0: the schema registry .* gives no answer"
     with pytest.raises(RegistryUnreachable, match=place):
         play.run(resolved, threads())
-    registry.busy = 0
+    registry.instead = None
     play.run(resolved, threads())
     assert [message.value for message in play.read("out")] == [b'{"id":1}']
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -25,6 +25,7 @@ def served() -> Iterator[SchemaRegistry]:
 @pytest.fixture
 def registry(served: SchemaRegistry) -> Registry:
     served.asked.clear()
+    served.instead = None
     return Registry(RegistryAddress(served.url, AUTH))
 
 
@@ -85,3 +86,76 @@ def test_an_incompatible_schema_is_refused(served: SchemaRegistry, registry: Reg
             registry.register("t-value", '"int"')
     finally:
         served.refuse = None
+
+
+USES: dict[str, Callable[[Registry], object]] = {
+    "schema": lambda registry: registry.schema(5),
+    "register": lambda registry: registry.register("t-value", '"int"'),
+    "kinds": lambda registry: registry.kinds(),
+    "why_incompatible": lambda registry: registry.why_incompatible("t-value", '"int"', "AVRO"),
+}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"default backend - 404",
+        b"<html>404</html>",
+        b"",
+        b"[40403]",
+        b'"40403"',
+        b'{"detail":"Not Found"}',
+        b'{"error_code":404,"message":"HTTP 404 Not Found"}',  # of a registry of Confluent, for a path that it does not know
+        b'{"error_code":"40403"}',
+        b"[" * 100_000,
+    ],
+)
+@pytest.mark.parametrize("use", USES)
+def test_a_404_that_no_registry_gives_is_no_answer(served: SchemaRegistry, use: str, body: bytes) -> None:
+    registry = Registry(RegistryAddress(served.url, AUTH), patience_s=0.0)
+    served.instead = 404, body, {}
+    with pytest.raises(
+        RegistryUnreachable, match=r"gives no answer while .*: it answers 404 as no registry does.*proxy"
+    ):
+        USES[use](registry)
+    served.instead = None
+    if use == "schema":
+        number = served.add("t-value", '"double"')
+        assert registry.schema(number).text == '"double"'
+
+
+def test_a_404_that_no_registry_gives_is_asked_again(
+    served: SchemaRegistry, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy answers so while the registry behind it is started again."""
+    number = served.add("t-value", '"bytes"')
+    served.instead = 404, b"no backend", {}
+
+    def wait(seconds: float) -> None:
+        served.instead = None
+
+    monkeypatch.setattr("tenacity.nap.time.sleep", wait)
+    assert registry.schema(number).text == '"bytes"'
+    assert served.asked == [f"GET /schemas/ids/{number}"] * 2
+
+
+def test_a_registry_from_before_there_were_other_schemas_has_those_of_avro(
+    served: SchemaRegistry, registry: Registry
+) -> None:
+    served.kinds, before = (), served.kinds
+    try:
+        assert registry.kinds() == {"AVRO"}
+    finally:
+        served.kinds = before
+    assert registry.kinds() == {"AVRO", "JSON", "PROTOBUF"}
+
+
+def test_what_a_registry_says_does_not_exist_is_believed(served: SchemaRegistry, registry: Registry) -> None:
+    """Of a subject, a version, and of a schema of a subject that was deleted."""
+    for code in (40401, 40402, 40403, 40406):
+        served.instead = 404, b'{"error_code":%d,"message":"not found"}' % code, {}
+        with pytest.raises(UnknownSchema):
+            registry.schema(code)
+        assert registry.why_incompatible("t-value", '"int"', "AVRO") is None
+        with pytest.raises(RegistryRefused, match=str(code)):
+            registry.register("t-value", '"int"')

@@ -7,6 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 AVRO, PROTOBUF = "io_kafka/formats/avro", "io_kafka/formats/protobuf"
 TEST_AVRO = "tests/io_kafka/formats/test_avro.py"
 TEST_PROTOBUF = "tests/io_kafka/formats/test_protobuf.py"
+CLIENT, TEST_CLIENT = "io_kafka/registry/client.py", "tests/io_kafka/test_registry.py"
 
 REGISTRIES = (
     Breakage(
@@ -102,5 +103,20 @@ REGISTRIES = (
         "no silence",
         (Edit(f"{PROTOBUF}/read.py", "cursor.fault(mine[numbers < 0], ", "cursor.fault(mine[:0], "),),
         (f"{TEST_PROTOBUF}::test_a_path_with_a_negative_number_is_malformed",),
+    ),
+    Breakage(
+        "any-404-says-that-a-schema-does-not-exist",
+        "The 404 of a proxy without a backend is believed, so all messages of a schema are malformed and left out.",
+        "no silence",
+        (Edit(CLIENT, "answer.status_code == 404 and not _is_of_registry(answer)", "False"),),
+        (f"{TEST_CLIENT}::test_a_404_that_no_registry_gives_is_no_answer",),
+        tells="UnknownSchema|RegistryRefused",
+    ),
+    Breakage(
+        "any-server-is-an-old-registry",
+        "A server that knows no kinds of schemas is taken for a registry from before there were several, whatever it is.",
+        "what doctor says",
+        (Edit(CLIENT, "            self._confirm(doing)\n", ""),),
+        (f"{TEST_CLIENT}::test_a_404_that_no_registry_gives_is_no_answer[kinds-default backend - 404]",),
     ),
 )

@@ -243,4 +243,7 @@ def test_registries_that_are_gone_refuse_or_have_other_schemas(
         assert found() == {own: ("FAIL", "it has no schemas of PROTOBUF")}
         served.busy = 1000
         monkeypatch.setattr("stepwell.doctor.registry.ANSWER_SECONDS_MAX", 0.2)
-        assert found() == {own: ("FAIL", "it gives no answer")}
+        assert found() == {own: ("FAIL", "it gives no answer: it answers 503")}
+        served.busy, served.instead = 0, (404, b"default backend", {})
+        level, what = found()[own]
+        assert level == "FAIL" and "404 as no registry does" in what
