@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from base.fault import ExitCode, Fault
 from io_kafka.offsets import TopicPartition
@@ -210,12 +211,13 @@ class RegistryUnreachable(KafkaFault):
 
 
 class RegistryRefused(KafkaFault):
-    """A schema registry answers that it will not do what it was asked for."""
+    """A schema registry answers that it will not do what it was asked for, or what no registry answers."""
 
-    def __init__(self, url: str, doing: str, reason: str) -> None:
+    REFUSED: ClassVar[str] = (
+        "For 401 or 403, set `stepwell.registry.auth` to USER:PASSWORD. For 409, the subject has an incompatible schema: name another topic, or "
+        "change the subject's compatibility."
+    )
+
+    def __init__(self, url: str, doing: str, reason: str, what_to_do: str = REFUSED) -> None:
         self.url = url
-        super().__init__(
-            f"the schema registry {url} refuses {doing}: {reason}",
-            "For 401 or 403, set `stepwell.registry.auth` to USER:PASSWORD. For 409, the subject has an incompatible schema: name another "
-            "topic, or change the subject's compatibility.",
-        )
+        super().__init__(f"the schema registry {url} refuses {doing}: {reason}", what_to_do)

@@ -22,9 +22,9 @@ FIRST_ID = 100_001  # of more than one byte
 
 @dataclass
 class SchemaRegistry:
-    """`busy`: how many of the next requests get 503. `instead`: the status, the body and the headers of every answer, whatever was asked; a proxy
-    without a backend, or another server, answers so. `kinds`: none in a registry from before there were others. `asked`: method and path of every
-    request. `incompatible`: subjects, and why whatever is compared with them is not compatible."""
+    """`busy`: how many of the next requests get 503. `instead`: the status, the body and the headers of every answer, whatever was asked; a
+    proxy without a backend, or another server, answers so. `kinds`: none in a registry from before there were others. `asked`: method and path
+    of every request. `incompatible`: subjects, and why whatever is compared with them is not compatible."""
 
     url: str = ""
     auth: str | None = None

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import ssl
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import tenacity
 
 from io_kafka.errors import RegistryRefused, RegistryUnreachable
 from io_kafka.registry.address import RegistryAddress
+from io_kafka.registry.answers import SchemaAnswer, WrongAnswer, read_id, read_incompatibility, read_kinds, read_schema
 
 if TYPE_CHECKING:
     import httpx
@@ -45,9 +47,21 @@ Karapace and Redpanda have these. Their 404 for a path that they do not know has
 _NO_SCHEMA = 0
 """Registries count ids of schemas from 1."""
 
+_NAME_IT = (
+    "Name the registry itself in 'schema.registry.url' or `stepwell.registry.url`, with the path if its API has one."
+)
+
+_IS_IT_ONE = f"{_NAME_IT} Another server answers there, or a proxy or a page for logins before the registry."
+
 _NOBODY = "it answers 404 as no registry does, so it is another server, or a proxy that does not reach one"
 
 _REASON_CHARACTERS_MAX = 300
+
+
+T = TypeVar("T")
+
+_References: TypeAlias = dict[tuple[str, int], tuple[str, str] | None]
+"""(name, text) by subject and version; None while those that it refers to itself are looked up."""
 
 
 class UnknownSchema(Exception):
@@ -101,10 +115,7 @@ class Registry:
             answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", doing, _body(text, kind))
         except _Missing as fault:
             raise RegistryRefused(self.address.url, doing, str(fault)) from None
-        number = answer.get("id") if isinstance(answer, dict) else None
-        if not isinstance(number, int):
-            raise RegistryRefused(self.address.url, doing, f"its answer has no id: {answer}"[:_REASON_CHARACTERS_MAX])
-        return number
+        return self._read(read_id, answer, doing)
 
     def kinds(self) -> frozenset[str]:
         """The kinds of schemas that the registry has, as it calls them. Raises RegistryUnreachable and RegistryRefused."""
@@ -116,7 +127,7 @@ class Registry:
         except _NoRegistry:  # a registry from before there were others, if it is one
             self._confirm(doing)
             return frozenset({"AVRO"})
-        return frozenset(answer)
+        return self._read(read_kinds, answer, doing)
 
     def why_incompatible(self, subject: str, text: str, kind: str) -> str | None:
         """Why a schema would be refused under a subject; None if it would not be, or if the subject has none yet. Nothing is registered."""
@@ -126,9 +137,8 @@ class Registry:
             answer = self._ask("POST", path, doing, _body(text, kind))
         except _Missing:
             return None
-        if answer.get("is_compatible", True):
-            return None
-        return "; ".join(answer.get("messages") or ["it is incompatible"])[:_REASON_CHARACTERS_MAX]
+        reason = self._read(read_incompatibility, answer, doing)
+        return None if reason is None else reason[:_REASON_CHARACTERS_MAX]
 
     def _confirm(self, doing: str) -> None:
         """Raises RegistryUnreachable and RegistryRefused unless a registry answers at this address."""
@@ -148,25 +158,38 @@ class Registry:
             answer = attempts(self._ask, "GET", path, doing)
         except _Missing:
             return None
-        references: dict[tuple[str, int], tuple[str, str]] = {}
-        self._add_references(answer, references)
-        return RegisteredSchema(answer.get("schemaType", "AVRO"), answer["schema"], tuple(references.values()))
+        schema = self._read(read_schema, answer, doing)
+        references: _References = {}
+        self._add_references(schema, references)
+        return RegisteredSchema(schema.kind, schema.text, tuple(found for found in references.values() if found))
 
-    def _add_references(self, answer: Any, found: dict[tuple[str, int], tuple[str, str]]) -> None:
-        for each in answer.get("references") or ():
-            place = each["subject"], each["version"]
-            if place in found:
+    def _add_references(self, schema: SchemaAnswer, found: _References) -> None:
+        """Adds what the schema refers to, each behind what it refers to itself."""
+        for each in schema.references:
+            place = each.subject, each.version
+            doing = f"looking up version {each.version} of subject {each.subject}"
+            if found.get(place):
                 continue
-            doing = f"looking up version {place[1]} of subject {place[0]}"
+            if place in found:
+                raise RegistryRefused(self.address.url, doing, "it refers to itself, or others to it in a circle")
             if len(found) >= REFERENCES_MAX:
                 raise RegistryRefused(self.address.url, doing, f"a schema refers to more than {REFERENCES_MAX} others")
-            path = f"/subjects/{quote(place[0], safe='')}/versions/{place[1]}"
+            found[place] = None
+            path = f"/subjects/{quote(each.subject, safe='')}/versions/{each.version}"
             try:
-                other = self._ask("GET", path, doing)
+                other = self._read(read_schema, self._ask("GET", path, doing), doing)
             except _Missing:
                 raise RegistryRefused(self.address.url, doing, "a schema refers to it, and it does not exist") from None
             self._add_references(other, found)
-            found[place] = each["name"], other["schema"]
+            del found[place]  # its place is behind those
+            found[place] = each.name, other.text
+
+    def _read(self, read: Callable[[Any], T], answer: Any, doing: str) -> T:
+        """What `read` finds in an answer. Raises RegistryRefused if it is of another form."""
+        try:
+            return read(answer)
+        except WrongAnswer as fault:
+            raise RegistryRefused(self.address.url, doing, str(fault), _IS_IT_ONE) from None
 
     def _ask(self, method: str, path: str, doing: str, body: Any = None, *, is_known: bool = True) -> Any:
         """What the registry answers. `is_known`: every registry knows the path, so that _NoRegistry is no answer. Otherwise it is raised at
@@ -203,6 +226,12 @@ class Registry:
             raise _Busy(f"{type(fault).__name__}: {fault}"[:_REASON_CHARACTERS_MAX]) from None
         if answer.status_code >= 500 or answer.status_code == 429:
             raise _Busy(f"it answers {answer.status_code}")
+        if answer.has_redirect_location:
+            place = _place_of(answer.headers["location"])
+            what_to_do = (
+                f"{_NAME_IT} This leads to {place}, and is not followed, so that the password goes nowhere else."
+            )
+            raise RegistryRefused(self.address.url, doing, f"it answers {answer.status_code}, a redirect", what_to_do)
         if answer.status_code != 200:
             reason = f"it answers {answer.status_code}: {answer.text}"[:_REASON_CHARACTERS_MAX]
             if answer.status_code == 404 and not _is_of_registry(answer):
@@ -212,8 +241,8 @@ class Registry:
             raise RegistryRefused(self.address.url, doing, reason)
         try:
             return answer.json()
-        except ValueError:
-            raise RegistryRefused(self.address.url, doing, "its answer is not JSON: is the URL a registry's?") from None
+        except (ValueError, RecursionError):
+            raise RegistryRefused(self.address.url, doing, "its answer is not JSON", _IS_IT_ONE) from None
 
 
 def _is_of_registry(answer: httpx.Response) -> bool:
@@ -223,6 +252,15 @@ def _is_of_registry(answer: httpx.Response) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("error_code") in _MISSING_CODES
+
+
+def _place_of(location: str) -> str:
+    """Where a redirect leads, without what may be secret."""
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        return "what is no URL"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))[:_REASON_CHARACTERS_MAX]
 
 
 @cache

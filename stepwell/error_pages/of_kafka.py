@@ -177,11 +177,12 @@ PAGES = (
         slug="registry-refused",
         classes=("RegistryRefused",),
         exit_code=ExitCode.KAFKA,
-        what="A schema registry refuses what it was asked for.",
+        what="A schema registry refuses what it was asked for, or its answer is of another form than a registry's.",
         why="401 and 403 are a login or a right, 404 a schema that is not there, and 409 a schema that its subject is not compatible "
-        "with.",
-        do="Set `stepwell.registry.auth` (or `STEPWELL_REGISTRY_AUTH_FILE`), or give the output another topic, or change the "
-        "compatibility.",
+        "with. A redirect is not followed, because the password would follow too. An answer of another form comes from another server, or from "
+        "a proxy or a page for logins.",
+        do="Name the registry itself, with its path, in `schema.registry.url` or `stepwell.registry.url`. Set `stepwell.registry.auth` (or "
+        "`STEPWELL_REGISTRY_AUTH_FILE`), or give the output another topic, or change the compatibility.",
     ),
     Page(
         slug="topic-changed",

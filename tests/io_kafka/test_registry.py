@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -159,3 +161,69 @@ def test_what_a_registry_says_does_not_exist_is_believed(served: SchemaRegistry,
         assert registry.why_incompatible("t-value", '"int"', "AVRO") is None
         with pytest.raises(RegistryRefused, match=str(code)):
             registry.register("t-value", '"int"')
+
+
+NONSENSE: list[Any] = [
+    5, [], None, "x", True, {}, [None], [[]], {"schema": None}, {"schema": 5}, {"id": None}, {"id": True}, {"id": -1}, {"id": 1 << 32},
+    {"is_compatible": None}, {"is_compatible": "no"}, {"schema": '"\ud800"'},
+]  # fmt: skip
+REFERENCES: list[Any] = [
+    5, "x", {}, {"a": 1}, [None], [{"name": "x"}], [{"name": "x", "subject": "s", "version": "1"}], [{"name": 1, "subject": "s", "version": 1}],
+    [{"name": "x", "subject": "\ud800", "version": 1}],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("answer", NONSENSE)
+def test_an_answer_of_another_form_is_refused(
+    served: SchemaRegistry, registry: Registry, use: str, answer: Any
+) -> None:
+    """Whatever was asked for."""
+    if answer == [] and use == "kinds":
+        return  # a registry without any kind of schema
+    served.instead = 200, json.dumps(answer).encode(), {}
+    with pytest.raises(RegistryRefused, match=r"refuses .*: its answer has no .*Name the registry itself"):
+        USES[use](registry)
+
+
+@pytest.mark.parametrize("more", [*({"references": each} for each in REFERENCES if each), {"schemaType": 5}])
+def test_a_schema_with_parts_of_another_form_is_refused(
+    served: SchemaRegistry, registry: Registry, more: dict[str, Any]
+) -> None:
+    served.instead = 200, json.dumps({"schema": '"int"', **more}).encode(), {}
+    with pytest.raises(RegistryRefused, match="its answer has no"):
+        registry.schema(5)
+
+
+@pytest.mark.parametrize("body", [b"<html>log in</html>", b"", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize("use", USES)
+def test_an_answer_that_is_no_json_is_refused(
+    served: SchemaRegistry, registry: Registry, use: str, body: bytes
+) -> None:
+    served.instead = 200, body, {}
+    with pytest.raises(RegistryRefused, match=r"its answer is not JSON.*Name the registry itself"):
+        USES[use](registry)
+
+
+def test_what_a_schema_leaves_out_may_be_null(served: SchemaRegistry, registry: Registry) -> None:
+    served.instead = 200, b'{"schema":"\\"int\\"","schemaType":null,"references":null}', {}
+    assert registry.schema(5) == ("AVRO", '"int"', ())
+
+
+def test_schemas_that_refer_to_each_other_are_refused(served: SchemaRegistry, registry: Registry) -> None:
+    places = [{"name": f"x.{name}", "subject": name, "version": 1} for name in ("one", "two")]
+    served.add("two", '"long"', references=places[:1])
+    number = served.add("one", '"int"', references=places[1:])
+    with pytest.raises(
+        RegistryRefused, match="version 1 of subject two: it refers to itself, or others to it in a circle"
+    ):
+        registry.schema(number)
+
+
+def test_a_redirect_says_where_it_leads(served: SchemaRegistry, registry: Registry) -> None:
+    """Without the password and the token in it."""
+    location = "https://me:hidden@login.example/oauth?token=hidden"
+    served.instead = 302, b"", {"location": location}
+    with pytest.raises(RegistryRefused, match=r"answers 302, a redirect.*to https://login\.example/oauth,") as caught:
+        registry.schema(5)
+    assert "hidden" not in str(caught.value)

@@ -7,7 +7,8 @@ from tests.sabotage.breakage import Breakage, Edit
 AVRO, PROTOBUF = "io_kafka/formats/avro", "io_kafka/formats/protobuf"
 TEST_AVRO = "tests/io_kafka/formats/test_avro.py"
 TEST_PROTOBUF = "tests/io_kafka/formats/test_protobuf.py"
-CLIENT, TEST_CLIENT = "io_kafka/registry/client.py", "tests/io_kafka/test_registry.py"
+CLIENT, ANSWERS = "io_kafka/registry/client.py", "io_kafka/registry/answers.py"
+TEST_CLIENT = "tests/io_kafka/test_registry.py"
 
 REGISTRIES = (
     Breakage(
@@ -118,5 +119,26 @@ REGISTRIES = (
         "what doctor says",
         (Edit(CLIENT, "            self._confirm(doing)\n", ""),),
         (f"{TEST_CLIENT}::test_a_404_that_no_registry_gives_is_no_answer[kinds-default backend - 404]",),
+    ),
+    Breakage(
+        "any-answer-is-compatible",
+        "An answer that does not say whether a schema is compatible counts as one that does.",
+        "what doctor says",
+        (Edit(ANSWERS, '            raise WrongAnswer("is_compatible", answer)', "            return None"),),
+        (f"{TEST_CLIENT}::test_an_answer_of_another_form_is_refused",),
+    ),
+    Breakage(
+        "a-kind-that-is-null",
+        "A schema whose kind is null is of no kind, so all its messages are malformed.",
+        "the batch answer",
+        (Edit(ANSWERS, 'SchemaAnswer(kind or "AVRO", ', "SchemaAnswer(kind, "),),
+        (f"{TEST_CLIENT}::test_what_a_schema_leaves_out_may_be_null",),
+    ),
+    Breakage(
+        "a-redirect-to-nowhere",
+        "The error of a redirect does not say where it leads.",
+        "what errors say",
+        (Edit(CLIENT, "        if answer.has_redirect_location:", "        if False:"),),
+        (f"{TEST_CLIENT}::test_a_redirect_says_where_it_leads",),
     ),
 )
