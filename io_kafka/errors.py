@@ -221,3 +221,17 @@ class RegistryRefused(KafkaFault):
     def __init__(self, url: str, doing: str, reason: str, what_to_do: str = REFUSED) -> None:
         self.url = url
         super().__init__(f"the schema registry {url} refuses {doing}: {reason}", what_to_do)
+
+
+class SchemaGone(RegistryRefused):
+    """A step is replayed, and a schema registry does not have a schema any more that it had when the step ran first."""
+
+    def __init__(self, url: str, number: int) -> None:
+        self.number = number
+        super().__init__(
+            url,
+            f"looking up schema id {number}",
+            "it does not have it, and had it when the step ran first. Nothing was written.",
+            "Give the registry its schemas back, with their ids, then run again, which goes on where this run stopped. Without them, rebuild "
+            "with `stepwell run --full-refresh`.",
+        )

@@ -26,6 +26,7 @@ from engine.resident.crew import WorkerOutput
 from engine.resident.received import table_of
 from engine.run.sources import DEAD_LETTER_SCHEMA, Checksum
 from io_kafka.offsets import OffsetRange
+from io_kafka.registry.answers import ID_MAX
 
 CHECKSUM_MAX = (1 << 64) - 1
 
@@ -78,7 +79,8 @@ def _why_wrong(expected: Expected, worker: WorkerOutput) -> str | None:
     for handle in done.dead:
         if handle not in expected.dead_letters:
             return f"{handle} has no dead-letter topic"
-    sources = {handle_of_files(node.handle) for node in nodes if isinstance(node, Source)}
+    handles = {node.handle for node in nodes if isinstance(node, Source)}
+    sources = set(map(handle_of_files, handles))
     for handle, skipped in done.skipped.items():
         if handle not in sources or skipped < 0:
             return f"{skipped} messages of {handle} were skipped"
@@ -98,6 +100,12 @@ def _why_wrong(expected: Expected, worker: WorkerOutput) -> str | None:
     for reading in done.readings:
         if (reading.topic, reading.partition) not in read or reading.bytes < 0:
             return f"it says {reading} of what it has not read"
+    read |= {(checksum.topic, checksum.partition) for checksum in done.again}
+    for each in done.unknown:
+        if each.source not in handles or not {(each.topic, number) for number in each.partitions} <= read:
+            return f"it says that schemas are unknown in what it has not read: {each}"
+        if not each.ids or not all(0 <= number <= ID_MAX for number in each.ids):
+            return f"it says {each} of ids of schemas"
     if len(done.stages) != expected.plan.stages:
         return f"it ran {len(done.stages)} stages of {expected.plan.stages}"
     for checksum in (*done.inputs, *done.again):

@@ -22,6 +22,7 @@ from engine.resident.messages import StepDone
 from engine.run.sources import DEAD_LETTER_SCHEMA, Checksum
 from engine.run.stage import name_of
 from io_kafka.clients.writer import StepOutput
+from io_kafka.registry.unknown import UnknownSchemas, join_unknown
 from io_kafka.step_log.digest import canonical
 from io_kafka.step_log.records import InputChecksum
 
@@ -33,13 +34,15 @@ DEAD_LETTER = "dead-letter:"
 class StepResult:
     """`again`: what was read for new nodes alone. `outputs` has every output handle and every dead-letter topic, also those without messages.
     `late` counts late rows that were left out, and `watermarks_us` has the watermarks after the step, both by view; of several flows of a view
-    the least. `errors`: what the step changes in the error rows of nodes, by node. `border_us`: see Findings. `reads` and `work` are for people
-    (measures.py). `rows` counts input messages. Times are in milliseconds, and those of the slowest worker."""
+    the least. `unknown`: the ids of schemas that counted as unknown. `errors`: what the step changes in the error rows of nodes, by node.
+    `border_us`: see Findings. `reads` and `work` are for people (measures.py). `rows` counts input messages. Times are in milliseconds, and
+    those of the slowest worker."""
 
     outputs: list[StepOutput]
     inputs: list[InputChecksum] = field(default_factory=list)
     again: list[InputChecksum] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
+    unknown: tuple[UnknownSchemas, ...] = ()
     late: dict[str, int] = field(default_factory=dict)
     watermarks_us: dict[str, int] = field(default_factory=dict)
     watermarks_by_node_us: dict[int, int] = field(default_factory=dict)
@@ -80,6 +83,7 @@ def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutpu
         result.read_ms = max(result.read_ms, done.read_ms)
     borders = [worker.done.border_us for worker in workers if worker.done.border_us is not None]
     result.border_us = min(borders, default=None)
+    result.unknown = join_unknown(each for worker in workers for each in worker.done.unknown)
     for read in (result.inputs, result.again):
         read.sort(key=lambda checksum: (checksum.topic, checksum.partition))
     for stage in range(plan.stages):

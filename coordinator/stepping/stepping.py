@@ -29,6 +29,7 @@ from coordinator.stepping.measuring import measures_of, project_shown
 from coordinator.stepping.quiet import PAUSE_SECONDS_MIN, Bell, QuietInput
 from coordinator.stepping.step_answers import Expected
 from coordinator.stepping.step_output import StepResult, gather
+from coordinator.stepping.unknown_schemas import unknown_in_replay, unknown_to_record
 from coordinator.stepping.views_in_error import (
     can_count,
     count_all,
@@ -190,6 +191,7 @@ class Stepping:
             inputs=result.inputs,
             again=result.again,
             skipped=result.skipped,
+            unknown=unknown_to_record(self._spec, result.unknown, result.skipped),
             errors=errors,
             divisions=self._inputs.records(log, self._writer.epoch, ahead, is_drained=False),
         )
@@ -363,6 +365,7 @@ class Stepping:
             bytes_max=under_way.bytes_max,
             truncate=dict(record.truncate),
             again=self._again(record),
+            unknown=unknown_in_replay(self._writer.state.step_records.get(record.step)),
         )
 
     def _compare_again(self, crew: Crew, record: DivisionRecord, found: Sequence[InputChecksum]) -> None:

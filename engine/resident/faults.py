@@ -70,6 +70,7 @@ REGISTERED: Mapping[str, type[Fault]] = {
         of_kafka.BrokerRefused,
         of_kafka.RegistryUnreachable,
         of_kafka.RegistryRefused,
+        of_kafka.SchemaGone,
         of_storage.NoDatabase,
         of_storage.DatabaseExists,
         of_storage.WrongDatabase,

@@ -33,5 +33,6 @@ def step_done(step: int, outcome: StepOutcome) -> tuple[StepDone, tuple[Buffer, 
         work=outcome.found.work,
         readings=tuple(outcome.report.readings),
         border_us=outcome.found.border_us,
+        unknown=tuple(outcome.report.unknown),
     )
     return message, tuple(buffers)

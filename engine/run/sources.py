@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from engine.model.rows import Source
 from engine.rows import zset
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
-from io_kafka.errors import RegistryRefused, RegistryUnreachable
+from io_kafka.errors import RegistryRefused, RegistryUnreachable, SchemaGone
 from io_kafka.extras import Extras
 from io_kafka.formats import RecordFormat, Rejected, SourceFormat, TableFormat, decode
 from io_kafka.formats.batches import NotRows, rows_in
@@ -33,6 +34,7 @@ from io_kafka.formats.encodings import WithRegistry
 from io_kafka.formats.records import TimestampBeyondRange, extras_of, rows_of
 from io_kafka.messages import TopicMessages, join_messages
 from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.registry.unknown import UnknownSchemas, judge_by
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class SourceTable:
             return self
         encoding = replace(form.encoding, registry=replace(form.encoding.registry, auth=auth))
         return replace(self, format=replace(form, encoding=encoding))
+
+    @property
+    def has_registry(self) -> bool:
+        """Whether its messages may have schemas in a registry."""
+        return isinstance(self.format, SourceFormat) and isinstance(self.format.encoding, WithRegistry)
 
     @property
     def extras(self) -> Extras:
@@ -127,7 +134,8 @@ class DeadLetter(NamedTuple):
 class SourceReport:
     """What one worker reports of the input that it read. `again`: what was read for new nodes alone. `skipped`: the number of messages that were
     left out, and `dead` the messages for the dead-letter topics, both by the handle that the files have. `silent`: sources of which another one
-    reports the same messages. `work_ms`: the time to decode, by Source node. `readings`: of new messages alone."""
+    reports the same messages. `work_ms`: the time to decode, by Source node. `readings`: of new messages alone. `unknown`: the ids of schemas
+    that counted as unknown."""
 
     inputs: list[Checksum] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
@@ -136,6 +144,7 @@ class SourceReport:
     silent: frozenset[str] = frozenset()
     work_ms: dict[int, float] = field(default_factory=dict, compare=False)
     readings: list[Reading] = field(default_factory=list)
+    unknown: list[UnknownSchemas] = field(default_factory=list)
 
 
 def read_sources(
@@ -164,7 +173,9 @@ def read_sources(
             parts = [
                 zset.as_schema(_decode(index, table, records, given, report), schema)
                 for topic in table.topics
-                for records in _join_batches([batch for batch in mine if batch.range.topic == topic])
+                for records in _join_batches(
+                    [batch for batch in mine if batch.range.topic == topic], partial(given.unknown_in, table.handle)
+                )
             ]
             rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()
             report.work_ms[index] = 1e3 * (time.perf_counter() - began)
@@ -212,14 +223,17 @@ def of_worker(ranges: Sequence[OffsetRange], placement: Placement, worker: int) 
     return [r for r in ranges if r.length and placement.reader_of(r.topic, r.partition) == worker]
 
 
-def _join_batches(batches: Sequence[RawBatch]) -> Iterator[TopicMessages]:
-    """The messages of these batches of one topic, of several partitions at once as long as they are few: each call of the decoder costs as
-    much as some hundred messages."""
+def _join_batches(
+    batches: Sequence[RawBatch], unknown_in: Callable[[TopicPartition], frozenset[int] | None]
+) -> Iterator[TopicMessages]:
+    """The messages of these batches of one topic, of several partitions at once as long as they are few, and the same ids of schemas count as
+    unknown in them: each call of the decoder costs as much as some hundred messages."""
     waiting: list[RawBatch] = []
     waiting_bytes = 0
     for batch in batches:
         batch_bytes = batch.messages.memory_bytes
-        if waiting and waiting_bytes + batch_bytes > JOINED_BYTES_MAX:
+        is_apart = waiting and unknown_in(batch.range.where) != unknown_in(waiting[0].range.where)
+        if is_apart or (waiting and waiting_bytes + batch_bytes > JOINED_BYTES_MAX):
             yield messages_of(waiting)
             waiting, waiting_bytes = [], 0
         waiting.append(batch)
@@ -252,7 +266,9 @@ def _rows_of(table: SourceTable, records: TopicMessages, given: StepInput, repor
             return rows_of(table.format, records)
         if isinstance(table.format, TableFormat):
             return rows_in(table.format, records)
-        decoded = decode(table.format, records, given.truncate.get(table.handle, "fail"))
+        where = TopicPartition(records.topic, records.partitions[0].as_py())
+        with judge_by(given.unknown_in(table.handle, where)) as unknown:
+            decoded = decode(table.format, records, given.truncate.get(table.handle, "fail"))
     except TimestampBeyondRange as fault:
         what_to_do = (
             "Correct the producer. A reader of the messages themselves cannot leave one out. To go on without this message and those before it, "
@@ -268,17 +284,31 @@ def _rows_of(table: SourceTable, records: TopicMessages, given: StepInput, repor
             owner=name_of_source(table.handle), place=fault.place, step=given.step
         ) from None
     except (RegistryUnreachable, RegistryRefused) as fault:
-        first = records.messages.offsets[0]
-        place = f"topic {records.topic}, from partition {records.partitions[0]}, offset {first} on"
+        place = _place_of(fault, records)
         fault.message = f"{name_of_source(table.handle)}, {place}, step {given.step}: {fault.message}"
         if is_read_again(table.handle):
             raise DataError(fault.message, fault.what_to_do) from fault
         raise
+    if unknown:
+        partitions = tuple(sorted(set(records.partitions.to_pylist())))
+        report.unknown.append(UnknownSchemas(table.handle, records.topic, partitions, tuple(sorted(unknown))))
     if decoded.rejected:
         reject(table, decoded.rejected, given, report, lambda: letters(table, records, decoded.rejected))
     if decoded.ignored and not is_read_again(table.handle) and table.handle not in report.silent:
         _skip(table, decoded.ignored, report)
     return _with_weight(decoded.rows)
+
+
+def _place_of(fault: RegistryUnreachable | RegistryRefused, records: TopicMessages) -> str:
+    """The place of the first message that needs what the registry does not have. Of another fault it is where the messages begin."""
+    partitions, offsets = records.partitions, records.messages.offsets
+    if isinstance(fault, SchemaGone):
+        keys, values = records.messages.keys, records.messages.values
+        head = b"\x00" + fault.number.to_bytes(4, "big")
+        for at in range(len(offsets)):
+            if any((column[at].as_py() or b"").startswith(head) for column in (keys, values)):
+                return f"topic {records.topic}, partition {partitions[at]}, offset {offsets[at]}"
+    return f"topic {records.topic}, from partition {partitions[0]}, offset {offsets[0]} on"
 
 
 def _with_weight(rows: pa.Table) -> pa.Table:

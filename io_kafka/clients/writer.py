@@ -41,6 +41,7 @@ from io_kafka.step_log.records import (
     TableRecord,
     TakenBack,
     TopicIdentity,
+    UnknownIds,
 )
 from io_kafka.step_log.state import StepLogState
 
@@ -143,6 +144,7 @@ class PipelineWriter:
         inputs: Sequence[InputChecksum] = (),
         again: Sequence[InputChecksum] = (),
         skipped: Mapping[str, int] | None = None,
+        unknown: Sequence[UnknownIds] | None = None,
         errors: Sequence[NodeErrors] = (),
         divisions: Sequence[DivisionRecord] = (),
     ) -> StepRecord | None:
@@ -173,6 +175,7 @@ class PipelineWriter:
                 inputs=tuple(inputs),
                 again=tuple(again),
                 skipped=dict(skipped or {}),
+                unknown=None if unknown is None else tuple(unknown),
                 errors=tuple(errors),
             )
             return [record, *divisions]

@@ -18,9 +18,10 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import tenacity
 
-from io_kafka.errors import RegistryRefused, RegistryUnreachable
+from io_kafka.errors import RegistryRefused, RegistryUnreachable, SchemaGone
 from io_kafka.registry.address import RegistryAddress
 from io_kafka.registry.answers import SchemaAnswer, WrongAnswer, read_id, read_incompatibility, read_kinds, read_schema
+from io_kafka.registry.unknown import judgement
 
 if TYPE_CHECKING:
     import httpx
@@ -98,14 +99,27 @@ class Registry:
         self._lock = threading.Lock()
 
     def schema(self, number: int) -> RegisteredSchema:
-        """The schema of an id. Raises UnknownSchema, RegistryUnreachable and RegistryRefused."""
+        """The schema of an id. Raises UnknownSchema, RegistryUnreachable and RegistryRefused; SchemaGone in the replay of a step that had it."""
+        present = judgement()
         with self._lock:
-            if number not in self._known:
-                self._known[number] = self._look_up(number)
-            found = self._known[number]
+            found = self._known.get(number)
+            # Another worker may have read these messages in the first run, at a moment when the id was known.
+            if number not in self._known or (found is None and present.recorded is not None):
+                found = self._known[number] = self._look_up(number)
+        if found is None and present.recorded is not None:
+            raise SchemaGone(self.address.url, number)
         if found is None:
-            raise UnknownSchema(f"schema id {number} is not in the registry {self.address.url}")
+            raise self._unknown(number)
         return found
+
+    def check_counts(self, number: int) -> None:
+        """Raises UnknownSchema if this is the replay of a step in which the id counted as unknown, whatever is known of it by now."""
+        if number in (judgement().recorded or ()):
+            raise self._unknown(number)
+
+    def _unknown(self, number: int) -> UnknownSchema:
+        judgement().found.add(number)
+        return UnknownSchema(f"schema id {number} is not in the registry {self.address.url}")
 
     def register(self, subject: str, text: str, kind: str = "AVRO") -> int:
         """The id of a schema under a subject. The registry gives the same id for the same text. Raises RegistryRefused if it is not compatible

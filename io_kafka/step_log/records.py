@@ -120,9 +120,20 @@ class Ended(RecordBase):
     kind: Literal["ended"] = "ended"
 
 
-class StepRecord(RecordBase):
+class UnknownIds(Part):
+    """The ids of schemas that counted as unknown in the messages of these partitions of a topic, so that the messages with them are malformed.
+    `source`: the handle of the table that reads them. Partitions and ids ascend."""
+
+    source: str
+    topic: str
+    partitions: tuple[Natural, ...]
+    ids: tuple[Natural, ...]
+
+
+class StepRecord(RecordBase, PartWithLater):
     """A committed step."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"unknown"})
     kind: Literal["step"] = "step"
     step: Natural
     outputs: tuple[OutputPart, ...]
@@ -137,6 +148,9 @@ class StepRecord(RecordBase):
     """The number of messages that the step left out, by source: malformed ones, and those that say nothing of the table."""
     errors: tuple[NodeErrors, ...] = ()
     """The error rows after the step, of the nodes that have some."""
+    unknown: tuple[UnknownIds, ...] | None = None
+    """A replay takes exactly these schemas for unknown. None if the step left out no message of a source with a registry, or if a release from
+    before wrote the record."""
 
     @property
     def digests(self) -> dict[tuple[str, int], str]:

@@ -175,7 +175,7 @@ PAGES = (
     ),
     Page(
         slug="registry-refused",
-        classes=("RegistryRefused",),
+        classes=("RegistryRefused", "SchemaGone"),
         exit_code=ExitCode.KAFKA,
         what="A schema registry refuses what it was asked for, or its answer is of another form than a registry's.",
         why="401 and 403 are a login or a right, 404 a schema that is not there, and 409 a schema that its subject is not compatible "

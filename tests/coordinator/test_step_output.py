@@ -25,6 +25,7 @@ from engine.run.exchange import to_buffer
 from engine.run.sources import Checksum, DeadLetter, SourceReport
 from engine.run.tasks import StageTimes, StepOutcome
 from io_kafka.offsets import OffsetRange
+from io_kafka.registry.unknown import UnknownSchemas
 
 TYPES = (pa.int64(),)
 PLAN = plan_stages(Circuit((Source((), TYPES, "in"), Output((0,), (), "out", "append", ("n",)))))
@@ -138,6 +139,19 @@ LIES = {
     "a sum of error rows that is none": (lie(errors={0: ErrorRows(1, -1, "")}), "error rows of node 0"),
     "too long a text of an error": (lie(errors={0: ErrorRows(1, 1, "x" * 5000)}), "error rows of node 0"),
     "a border where no view reads the clock": (lie(border_us=5), "the next border is 5, in a step of the time None"),
+    "unknown schemas of nobody": (
+        lie(unknown=(UnknownSchemas("nobody", "in", (0,), (5,)),)),
+        "schemas are unknown in what it has not read",
+    ),
+    "unknown schemas where it has not read": (
+        lie(unknown=(UnknownSchemas("in", "in", (0, 1), (5,)),)),
+        "schemas are unknown in what it has not read",
+    ),
+    "an unknown schema that is none": (
+        lie(unknown=(UnknownSchemas("in", "in", (0,), (1 << 32,)),)),
+        "of ids of schemas",
+    ),
+    "no unknown schema": (lie(unknown=(UnknownSchemas("in", "in", (0,), ()),)), "of ids of schemas"),
     "input of another step": (
         lie(inputs=(Checksum("in", 7, 4, 0),)),
         "worker 0 has read topic in, partition 7 in step 4",

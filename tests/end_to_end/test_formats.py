@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,14 +18,15 @@ from coordinator.revisions.planned import plan_change
 from coordinator.revisions.requests import TransitionRefused
 from engine.errors import DataError
 from faults.points import Crash, Order, arm
-from io_kafka.errors import RegistryUnreachable
+from io_kafka.errors import RegistryUnreachable, SchemaGone
+from io_kafka.formats.avro import read as read_avro
 from io_kafka.registry import client
 from io_kafka.step_log.output_progress import DigestMismatch
 from stepwell.inspection.recorded import read_recorded
 from stepwell.planning.revisions import document_of_project
 from storage.database import Database
 from tests.end_to_end import formats
-from tests.end_to_end.harness import Playground, renamed
+from tests.end_to_end.harness import Playground, Resolved, renamed
 from tests.end_to_end.test_placement import contents, crash_and_replay
 from tests.end_to_end.threads import threads
 from tests.io_kafka.formats import avro_messages as a
@@ -369,6 +371,83 @@ def test_another_schema_id_in_a_replay_is_noticed(play: Playground, registry: Sc
     client.registry_at.cache_clear()
     with pytest.raises(DigestMismatch, match="output 'v' partition"):
         play.run(resolved, threads())
+
+
+def another_process() -> None:
+    """Forgets what this process knows of registries and their schemas."""
+    client.registry_at.cache_clear()
+    read_avro._columns.cache_clear()
+    Database.close_all()
+
+
+def rows_of(play: Playground, view: str) -> Counter[bytes | None]:
+    return Counter(message.value for message in play.read(view))
+
+
+LEAVES_OUT = ["'on.error' = 'skip'", "'on.error' = 'dead-letter', 'dead.letter.topic' = '@dead'"]
+
+
+def leave_out_unknown(
+    play: Playground, registry: SchemaRegistry, policy: str, name: str
+) -> tuple[Resolved, dict[str, list[bytes]], int]:
+    """(a pipeline that leaves messages out, the messages of a known schema and of another one, the id of the other one)."""
+    play.topic("in", 3)
+    text = ONE.replace("FORMAT", "json").replace("'format' = 'avro'", f"'format' = 'avro', {policy}")
+    resolved = play.resolve({"a.sql": text}, conf(registry, **{"stepwell.workers": 1}))
+    known, late = (
+        a.written(registry, a.record(("id", "int"), name=name + kind), [{"id": first + i} for i in range(4)])
+        for kind, first in (("Known", 0), ("Late", 100))
+    )
+    messages = {"known": known, "late": late}
+    return (
+        replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0)),
+        messages,
+        int.from_bytes(late[0][1:5], "big"),
+    )
+
+
+@pytest.mark.parametrize("policy", LEAVES_OUT, ids=["skip", "dead-letter"])
+def test_a_replay_leaves_out_what_was_left_out_although_the_registry_knows_its_schema_by_now(
+    play: Playground, registry: SchemaRegistry, policy: str
+) -> None:
+    """With another number of workers, too. What comes later is read."""
+    resolved, messages, number = leave_out_unknown(play, registry, policy, f"Learns{len(policy)}")
+    schema = registry.schemas.pop(number)
+    for partition in range(3):
+        play.send("in", [*messages["known"][partition:], b"rubbish", messages["late"][partition]], partition)
+    with arm(Order("output.committed", "raise")), pytest.raises(Crash):
+        play.run(resolved, threads())
+    there, letters = rows_of(play, "out"), play.read("dead") if "dead" in policy else []
+    assert len(there) == 4 and len(letters) in (0, 6)
+    registry.schemas[number] = schema
+    another_process()
+    play.send("in", messages["late"][3:], 0)
+    status = play.run(replace(resolved, spec=replace(resolved.spec, workers_now=2)), threads())
+    assert (status["steps_replayed"], status["skipped"]) == (1, {"t": 6})
+    assert rows_of(play, "out") == there + Counter([b'{"id":103}'])
+    assert not letters or play.read("dead") == letters
+
+
+@pytest.mark.parametrize("policy", LEAVES_OUT, ids=["skip", "dead-letter"])
+def test_a_replay_stops_where_the_registry_has_lost_a_schema_and_goes_on_when_it_has_it_again(
+    play: Playground, registry: SchemaRegistry, policy: str
+) -> None:
+    resolved, messages, number = leave_out_unknown(play, registry, policy, f"Loses{len(policy)}")
+    play.send("in", [b"rubbish", *messages["known"], *messages["late"]], 1)
+    with arm(Order("output.committed", "raise")), pytest.raises(Crash):
+        play.run(resolved, threads())
+    there = rows_of(play, "out")
+    assert len(there) == 8
+    schema = registry.schemas.pop(number)
+    another_process()
+    place = rf"source t, topic {play.prefix}in, partition 1, offset 5, step 0: the schema registry .* looking up schema id {number}"
+    with pytest.raises(SchemaGone, match=place):
+        play.run(resolved, threads())
+    assert rows_of(play, "out") == there
+    registry.schemas[number] = schema
+    another_process()
+    assert play.run(resolved, threads())["steps_replayed"] == 1
+    assert rows_of(play, "out") == there
 
 
 PRICED = """

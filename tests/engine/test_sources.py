@@ -27,14 +27,18 @@ from engine.run import sources
 from engine.run.sources import SourceTable, of_worker, read_sources
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
+from io_kafka.errors import SchemaGone
 from io_kafka.extras import TYPES, Extras
 from io_kafka.formats import RecordFormat, SourceFormat
 from io_kafka.formats.records import COLUMNS as COLUMNS_OF_RECORDS
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.registry.unknown import UnknownSchemas, join_unknown
 from tests.engine.contexts import placement_of
 from tests.engine.in_process import InProcess
+from tests.io_kafka.formats import avro_messages
 from tests.sampling import sampled
+from tests.schema_registry import schema_registry
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
@@ -177,6 +181,42 @@ def test_which_partitions_have_rows_does_not_matter(mode: Mode, keyed: bool, par
                 value = json.loads(message["value"])
                 written[group] = (value["rows"], value["total"])
         assert written == topic.sums()
+
+
+def test_the_same_schemas_are_unknown_in_the_same_partitions_of_a_replay() -> None:
+    """Workers may have asked at different moments, and another one may read a partition in the replay. That a message is gone which was there is
+    no fault of the message."""
+    with schema_registry() as registry:
+        columns = pa.schema([("id", pa.int64())])
+        schema = avro_messages.record(("id", "long"))
+        message = avro_messages.written(registry, schema, [{"id": 7}])[0]
+        number = int.from_bytes(message[1:5], "big")
+        form = SourceFormat("in", columns, encoding=avro_messages.encoding(registry), key_format="none")
+        tables, nodes = {"in": SourceTable("in", ("in",), form)}, Circuit((Source((), (pa.int64(),), "in"),))
+        batches = []
+        for partition, values in enumerate(([b"rubbish", message], [message], [message] * 2)):
+            offsets, keys = pa.array(range(3, 3 + len(values)), pa.int64()), pa.nulls(len(values), pa.binary())
+            span = OffsetRange("in", partition, 3, 3 + len(values))
+            batches.append(raw_batch(span, Messages.plain(keys, pa.array(values, pa.binary()), offsets)))
+        before = registry.schemas.pop(number)
+        first = given(4, "in", "skip")
+        _, report = read_sources(nodes, tables, first, batches)
+        assert report.unknown == [UnknownSchemas("in", "in", (0, 1, 2), (number,))]
+        assert report.skipped == {"in": 5}
+        replay = replace(first, unknown=(UnknownSchemas("in", "in", (0, 2), (number,)),))
+        with pytest.raises(
+            SchemaGone, match=r"^source in, topic in, partition 1, offset 3, step 4: the schema registry"
+        ):
+            read_sources(nodes, tables, replay, batches)
+        with pytest.raises(
+            SchemaGone, match=r"^source in, topic in, partition 0, offset 4, step 4: the schema registry"
+        ):
+            read_sources(nodes, tables, replace(first, unknown=()), batches)
+        registry.schemas[number] = before
+        rows, report = read_sources(nodes, tables, replay, batches)
+        assert rows[0].column(0).to_pylist() == [7]
+        assert join_unknown(report.unknown) == (UnknownSchemas("in", "in", (0, 2), (number,)),)
+        assert report.skipped == {"in": 4}
 
 
 @pytest.mark.parametrize(("mode", "keyed"), MODES)

@@ -8,7 +8,7 @@ AVRO, PROTOBUF = "io_kafka/formats/avro", "io_kafka/formats/protobuf"
 TEST_AVRO = "tests/io_kafka/formats/test_avro.py"
 TEST_PROTOBUF = "tests/io_kafka/formats/test_protobuf.py"
 CLIENT, ANSWERS = "io_kafka/registry/client.py", "io_kafka/registry/answers.py"
-TEST_CLIENT = "tests/io_kafka/test_registry.py"
+TEST_CLIENT, TEST_UNKNOWN = "tests/io_kafka/test_registry.py", "tests/io_kafka/formats/test_unknown_schemas.py"
 
 REGISTRIES = (
     Breakage(
@@ -133,6 +133,66 @@ REGISTRIES = (
         "the batch answer",
         (Edit(ANSWERS, 'SchemaAnswer(kind or "AVRO", ', "SchemaAnswer(kind, "),),
         (f"{TEST_CLIENT}::test_what_a_schema_leaves_out_may_be_null",),
+    ),
+    Breakage(
+        "a-replay-asks-the-registry",
+        "A replay asks the registry which schemas there are, and not the record of the step, so it reads what was left out.",
+        "2 determinism",
+        (
+            Edit(
+                "coordinator/stepping/stepping.py",
+                "unknown=unknown_in_replay(self._writer.state.step_records.get(record.step)),",
+                "unknown=None,",
+            ),
+        ),
+        (
+            "tests/end_to_end/test_formats.py::test_a_replay_leaves_out_what_was_left_out_although_the_registry_knows_its_schema_by_now[skip]",
+        ),
+        tells="DigestMismatch",
+    ),
+    Breakage(
+        "a-replay-by-what-the-process-knows",
+        "A replay reads messages whose schema was unknown, because its process knows the schema by now.",
+        "2 determinism",
+        (Edit(CLIENT, "if number in (judgement().recorded or ()):", "if False:"),),
+        (f"{TEST_UNKNOWN}::test_a_replay_takes_for_unknown_what_was_unknown",),
+    ),
+    Breakage(
+        "a-lost-schema-is-a-malformed-message",
+        "A replay leaves out messages that were read, because the registry has lost their schema.",
+        "no silence",
+        (Edit(CLIENT, "        if found is None and present.recorded is not None:\n", "        if False:\n"),),
+        (f"{TEST_UNKNOWN}::test_a_replay_does_not_take_for_malformed_what_was_read",),
+    ),
+    Breakage(
+        "an-unknown-id-is-remembered-in-a-replay",
+        "A replay believes that an id is unknown that the process has once found so, although another worker has read it.",
+        "2 determinism",
+        (Edit(CLIENT, "or (found is None and present.recorded is not None):", "or False:"),),
+        (f"{TEST_UNKNOWN}::test_a_replay_does_not_take_for_malformed_what_was_read",),
+        tells="SchemaGone",
+    ),
+    Breakage(
+        "unknown-in-one-partition-is-unknown-in-all",
+        "Messages of several partitions are read together, although other schemas count as unknown in them.",
+        "2 determinism",
+        (Edit("engine/run/sources.py", "        is_apart = waiting and ", "        is_apart = False and "),),
+        ("tests/engine/test_sources.py::test_the_same_schemas_are_unknown_in_the_same_partitions_of_a_replay",),
+    ),
+    Breakage(
+        "nothing-was-unknown-in-the-records-of-before",
+        "A record of a release from before counts as one of a step that knew all schemas, although it left messages out.",
+        "no silence",
+        (
+            Edit(
+                "coordinator/stepping/unknown_schemas.py",
+                "if record is None or (record.unknown is None and any(record.skipped.values())):",
+                "if record is None:",
+            ),
+        ),
+        (
+            "tests/coordinator/test_unknown_schemas.py::test_the_registry_says_what_a_release_from_before_has_not_recorded",
+        ),
     ),
     Breakage(
         "a-redirect-to-nowhere",

@@ -10,11 +10,12 @@ from engine.resident.messages.message import Answer, Order, PeerMessage
 from engine.run.sources import Checksum, Reading
 from engine.run.step_input import StepInput
 from engine.run.tasks import StageTimes
+from io_kafka.registry.unknown import UnknownSchemas
 
 
 class StepDone(Answer):
     """The frame's buffers are the output of the nodes in `output` and then the dead letters of the sources in `dead`. `stages`: the times of
-    each stage in order. `times`, `errors`, `work`, `border_us`: see Findings. `readings`: see SourceReport."""
+    each stage in order. `times`, `errors`, `work`, `border_us`: see Findings. `readings`, `unknown`: see SourceReport."""
 
     step: int
     output: tuple[int, ...]
@@ -29,6 +30,7 @@ class StepDone(Answer):
     work: dict[int, Work]
     readings: tuple[Reading, ...]
     border_us: int | None
+    unknown: tuple[UnknownSchemas, ...]
 
 
 class StepAbandoned(Answer):

@@ -43,6 +43,7 @@ def parse_avro(values: pa.Array, schema: pa.Schema, encoding: Avro, part: Part =
         if number < 0:
             continue
         try:
+            registry_at(encoding.registry).check_counts(number)
             read = _columns(encoding, number, schema, part)
         except (BadSchema, UnknownSchema) as fault:
             reason = str(fault) if isinstance(fault, UnknownSchema) else f"schema id {number}: {fault}"

@@ -48,6 +48,7 @@ def _of_schema(texts: pa.Array, number: int, encoding: JsonWithRegistry, wanted:
     if number < 0:
         return refuse_all(len(texts), schema, _SHORT)
     try:
+        registry_at(encoding.registry).check_counts(number)
         typed = _typed_schema(encoding, number, wanted)
     except UnknownSchema as fault:
         return refuse_all(len(texts), schema, str(fault))

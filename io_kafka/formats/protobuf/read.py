@@ -51,6 +51,7 @@ def parse_protobuf(values: pa.Array, schema: pa.Schema, encoding: Protobuf, part
         if not len(mine):
             continue
         try:
+            registry_at(encoding.registry).check_counts(kind[0])
             read = _reader(encoding, kind[0], tuple(place for place in kind[1:] if place >= 0), schema, part)
         except (BadSchema, UnknownSchema) as fault:
             reason = str(fault) if isinstance(fault, UnknownSchema) else f"schema id {kind[0]}: {fault}"

@@ -39,6 +39,7 @@ from engine.run.step_input import StepInput
 from engine.run.tasks import StageTimes
 from io_kafka.formats.encodings import AvroIds, ProtobufIds
 from io_kafka.offsets import OffsetRange
+from io_kafka.registry.unknown import UnknownSchemas
 from storage.identity import FoundDatabase, Identity, UnneededDatabase
 from storage.transaction import CutNumber
 
@@ -74,6 +75,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
             bytes_max=None,
             truncate={"a": "apply"},
             again=(OffsetRange("t", 1, 2, 4),),
+            unknown=(UnknownSchemas("a", "t", (0, 2), (2**32 - 1,)),),
         ),
     ),
     messages.Adopt(
@@ -162,6 +164,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         work={4: Work(1.5, 7)},
         readings=(Reading("t", 0, 2**40, 1_700_000_000_000, -1),),
         border_us=2**50,
+        unknown=(UnknownSchemas("a", "t", (0, 2), (5, 7)),),
     ),
     messages.StepAbandoned(step=7),
     messages.Failed(doing="fold", fault=messages.WireFault(known=True, name="DataError", fields={"a": [1, None]})),
