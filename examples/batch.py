@@ -297,10 +297,15 @@ def _keys_of(source: SourceSpec) -> list[str]:
 
 
 def _last(frame: DataFrame, source: SourceSpec) -> DataFrame:
-    """The last message of every key, without the keys whose last message is a deletion."""
+    """The last message of every key, without the keys whose last message is a deletion. A deletion that an update of another key implies counts
+    in the partition of the key's own messages alone."""
     keys = ", ".join(f"key_{i}" for i in range(len(source.key)))
+    messages = frame.selectExpr("*", *_keys_of(source))
+    if "implied" in frame.columns:
+        home = f"max(IF(implied, NULL, partition)) OVER (PARTITION BY {keys}) AS home"
+        messages = messages.selectExpr("*", home).filter("NOT implied OR partition = home")
     rank = f"row_number() OVER (PARTITION BY {keys} ORDER BY partition DESC, offset DESC) AS rank"
-    ranked = frame.selectExpr("*", *_keys_of(source)).selectExpr("*", rank)
+    ranked = messages.selectExpr("*", rank)
     return ranked.filter("rank = 1 AND row IS NOT NULL").selectExpr(*_columns(source))
 
 
@@ -317,7 +322,8 @@ def _changelog(frame: DataFrame, source: SourceSpec) -> DataFrame:
     if source.key:
         name = "coalesce(name, to_json(change.before)) AS name"
         row_now = "IF(change.op != 'd', change.after, NULL) AS row"
-        return _last(frame.selectExpr(*_RECORDS.names, name, row_now), source)
+        messages = frame.selectExpr(*_RECORDS.names, name, row_now, "false AS implied")
+        return _last(messages.unionAll(_implied_deletions(frame, source, row)), source)
     came = frame.filter("change.after IS NOT NULL").selectExpr("change.after.*")
     gone = frame.filter("change.before IS NOT NULL AND change.op IN ('u', 'd')").selectExpr("change.before.*")
     if not any("map<" in field.dataType.simpleString() for field in source.schema.fields):
@@ -325,6 +331,16 @@ def _changelog(frame: DataFrame, source: SourceSpec) -> DataFrame:
     # Spark subtracts no rows with maps, so their texts stand for them.
     left, right = (_numbered(rows) for rows in (came, gone))
     return left.join(right, ["_text", "_number"], "left_anti").drop("_text", "_number")
+
+
+def _implied_deletions(frame: DataFrame, source: SourceSpec, row: StructType) -> DataFrame:
+    """The deletion of the former row by each update that changes the key."""
+    keys = [quote_for_spark(name) for name in source.key]
+    known = [f"change.before.{key} IS NOT NULL" for key in keys]
+    differs = " OR ".join(f"NOT change.before.{key} <=> change.after.{key}" for key in keys)
+    moved = frame.filter(" AND ".join(["change.op = 'u'", "change.after IS NOT NULL", *known, f"({differs})"]))
+    gone = f"CAST(NULL AS {row.simpleString()}) AS row"
+    return moved.selectExpr(*_RECORDS.names, "to_json(change.before) AS name", gone, "true AS implied")
 
 
 def _numbered(rows: DataFrame) -> DataFrame:

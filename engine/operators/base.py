@@ -39,14 +39,27 @@ class TimeReport:
         self.late[node] = self.late.get(node, 0) + rows
 
 
+class Lacks(NamedTuple):
+    """The message does not have the value of the column number `column`, and there is no former row that has it."""
+
+    column: int
+
+
+class RowElsewhere(NamedTuple):
+    """The message changes the key of a row, and the row of the former key is of another partition. `key`: the values of the former key as text,
+    in the order of the table's key. `partition`: that of the row."""
+
+    key: tuple[str, ...]
+    partition: int
+
+
 class Refused(NamedTuple):
-    """A message of a source that only the state shows to be malformed: it does not have the value of the column number `column`, and there is
-    no former row that has it."""
+    """A message of a source that only the state shows to be malformed."""
 
     handle: str
     partition: int
     offset: int
-    column: int
+    why: Lacks | RowElsewhere
 
 
 class Work(NamedTuple):

@@ -10,6 +10,11 @@ partitions. Then the order (step, partition, offset) decides.
 A message may lack values that the database has not sent: they are those of the row before it (former_values.py). If there is none, the message
 is malformed. It is left out here, and the policy of its source decides what becomes of it (engine/run/sources.py).
 
+An update that changes the key implies a deletion of the former key, which has the partition of the new key. It deletes only a row of its own
+partition. Between two partitions there is no order: the update may be older than the row, because the former key was created anew. It may also
+be read before the row that it deletes. Equal values would not show which it is. So what a key's row is follows from the messages of its own
+partition, in every division into steps. If the key has a row of another partition after the step, the message is refused.
+
 A truncation of the table deletes every row whose last message is before it in that order. Every worker gets it and takes out its own rows.
 """
 
@@ -22,15 +27,14 @@ import pyarrow as pa
 
 from base.arrays import Bools, Int64s
 from base.text.columns import nulls_of
-from engine.errors import DataError
-from engine.expressions.functions.function import shown_row
 from engine.model.rows import LastByKey
 from engine.operators import words
 from engine.operators.arrangement import by_key
-from engine.operators.base import Refused, StepContext
+from engine.operators.base import Lacks, Refused, RowElsewhere, StepContext
 from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.former_values import Messages, outcome, truncations_before
 from engine.operators.keys import ColocatedKey, distinct_keys
+from engine.operators.scattered_keys import check_partitions, key_as_text
 from engine.rows import zset
 from engine.state.trace import HASH, Trace, as_rows, as_zset
 from io_kafka.formats.message_fields import DELETED, OFFSET, PARTITION
@@ -39,21 +43,73 @@ from io_kafka.formats.unavailable import placeholder_of
 STORED_PARTITION = 0
 """The place of the partition behind the columns in the trace, from which the last message of a key has come."""
 
+NO_PARTITION = -1
+"""In the place of a partition: the key has neither a row nor a message of its own."""
+
 
 def step_last_by_key(node: LastByKey, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     """The change of the table. `inputs[0]`: the messages of a keyed source: the columns, then deleted, partition, offset, weight."""
-    messages = inputs[0]
-    if messages.num_rows == 0:
+    if inputs[0].num_rows == 0:
         return zset.empty(node.types)
-    width = len(node.types)
     key = context.key(0, node.key)
     trace = context.trace(0, (*node.types, pa.int32()), node.key)
+    messages, elsewhere = _without_elsewhere(node, inputs[0], trace, key, context)
+    change = zset.empty(node.types) if not messages.num_rows else _change(node, messages, trace, key, context)
+    if elsewhere.num_rows:
+        _refuse_elsewhere(node, elsewhere, trace, key, context)
+    return change
+
+
+def _change(node: LastByKey, messages: pa.Table, trace: Trace, key: ColocatedKey, context: StepContext) -> pa.Table:
+    """The change of the table, which is in the trace then."""
+    width = len(node.types)
     if messages.column(width + DELETED).null_count:
         return _truncate(node, messages, trace, key, context)
     old, new = _latest(node, messages, trace, key, context, before=np.zeros(messages.num_rows, np.int64), truncations=0)
     change = zset.consolidate(zset.add([new.cast(old.schema), zset.negate(old)]))
     trace.append(as_rows(change), key.hashes(change))
     return zset.consolidate(zset.project(change, range(width)))
+
+
+def _without_elsewhere(
+    node: LastByKey, messages: pa.Table, trace: Trace, key: ColocatedKey, context: StepContext
+) -> tuple[pa.Table, pa.Table]:
+    """(the messages that count, the deletions that do not count because the row that they name is not of their partition). Both have their
+    partitions. Only deletions that an update of another key implies are asked for their partition: see the head of the module."""
+    place = len(node.types) + PARTITION
+    marked = messages.column(place).to_numpy()
+    implied = marked < 0
+    if not implied.any():
+        return messages, messages.slice(0, 0)
+    partition = np.where(implied, ~marked, marked)
+    messages = messages.set_column(place, messages.schema.field(place), pa.array(partition))
+    if node.handle in context.step.grown:
+        return messages, messages.slice(0, 0)
+    keys, hashes, group = distinct_keys(messages, node.key, key.hashes(messages))
+    matches = trace.probe(keys, hashes)
+    old, row_of = _rows_before(matches.rows, matches.probe, keys.num_rows)
+    home = np.full(keys.num_rows, NO_PARTITION)
+    own = np.flatnonzero(~implied)
+    home[group[own]] = partition[own]
+    known = np.flatnonzero(row_of >= 0)
+    home[known] = old.column(len(node.types) + STORED_PARTITION).to_numpy()[row_of[known]]
+    counts = ~implied | (home[group] == partition)
+    return messages.filter(pa.array(counts)), messages.filter(pa.array(~counts))
+
+
+def _refuse_elsewhere(
+    node: LastByKey, elsewhere: pa.Table, trace: Trace, key: ColocatedKey, context: StepContext
+) -> None:
+    """Refuses the messages whose former key has a row after the step. `elsewhere`: the deletions that did not count."""
+    keys, hashes, group = distinct_keys(elsewhere, node.key, key.hashes(elsewhere))
+    matches = trace.probe(keys, hashes)
+    rows, row_of = _rows_before(matches.rows, matches.probe, keys.num_rows)
+    homes = rows.column(len(node.types) + STORED_PARTITION).to_pylist()
+    places = (elsewhere.column(len(node.types) + place).to_pylist() for place in (PARTITION, OFFSET))
+    for number, partition, offset in zip(group.tolist(), *places, strict=True):
+        if row_of[number] >= 0:
+            why = RowElsewhere(key_as_text(keys, number), homes[row_of[number]])
+            context.found.refused.append(Refused(node.handle, partition, offset, why))
 
 
 def _latest(
@@ -75,7 +131,7 @@ def _latest(
     matches = trace.probe(keys, hashes)
     if node.handle not in context.step.grown:
         stored = matches.rows.column(width + STORED_PARTITION).to_numpy().astype(np.int64)
-        _check_partitions(node, keys, np.concatenate([group, matches.probe]), np.concatenate([partition, stored]))
+        check_partitions(node, messages, group, keys, (matches.probe, stored))
     lacks = _lacks(node, messages)
     deleted = messages.column(width + DELETED).to_numpy()
     rows = zset.build([*messages.columns[:width], messages.column(width + PARTITION)], _ones(messages))
@@ -121,7 +177,7 @@ def _refuse(
     )
     for row, partition, offset in zip(refused, partitions, offsets, strict=True):
         column = next(column for column, missing in sorted(lacks.items()) if missing[row])
-        context.found.refused.append(Refused(node.handle, partition, offset, column))
+        context.found.refused.append(Refused(node.handle, partition, offset, Lacks(column)))
 
 
 def _truncate(node: LastByKey, arrived: pa.Table, trace: Trace, key: ColocatedKey, context: StepContext) -> pa.Table:
@@ -151,22 +207,6 @@ def _truncate(node: LastByKey, arrived: pa.Table, trace: Trace, key: ColocatedKe
 
 def _ones(table: pa.Table) -> Int64s:
     return np.ones(table.num_rows, np.int64)
-
-
-def _check_partitions(node: LastByKey, keys: pa.Table, groups: zset.Indices, partitions: zset.Indices) -> None:
-    """Raises DataError if a key has rows of two partitions."""
-    low = np.full(keys.num_rows, np.iinfo(np.int64).max)
-    high = np.full(keys.num_rows, -1)
-    np.minimum.at(low, groups, partitions)
-    np.maximum.at(high, groups, partitions)
-    in_two = np.flatnonzero(low != high)
-    if len(in_two):
-        at = int(in_two[0])
-        key = shown_row([f"column {c}" for c in node.key], keys.columns[: len(node.key)], at)
-        raise DataError(
-            f"Key {key} has messages in partitions {low[at]} and {high[at]}, so their order is not known.",
-            "Let the producer partition by the key.",
-        )
 
 
 def _content(

@@ -24,6 +24,7 @@ from engine.operators.aggregate_values import ListTooLong
 from engine.operators.output import RowWithoutMessage
 from engine.operators.recursion import LevelLimit, RowLimit
 from engine.operators.scalar import TooManyRows
+from engine.operators.scattered_keys import ScatteredKey
 from engine.operators.view import SeveralRows
 from engine.operators.window_order import RangeExceeded
 from engine.python.errors import FunctionError, FunctionUnusable
@@ -53,6 +54,7 @@ REGISTERED: Mapping[str, type[Fault]] = {
         RangeExceeded,
         SeveralRows,
         RowWithoutMessage,
+        ScatteredKey,
         FormatError,
         of_kafka.BadOption,
         of_kafka.BrokerUnreachable,

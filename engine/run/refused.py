@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from engine.analysis.stages import StagePlan
 from engine.errors import DataError
 from engine.model.filling import is_read_again
-from engine.operators.base import Refused
+from engine.operators.base import Lacks, Refused, RowElsewhere
+from engine.operators.scattered_keys import ScatteredKey, text_of_scattered_key
 from engine.run.reading_again import first_read_again
 from engine.run.sources import (
     DeadLetter,
@@ -28,6 +29,7 @@ from engine.run.sources import (
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.formats import Rejected, SourceFormat
+from io_kafka.formats.moved_keys import row_elsewhere
 from io_kafka.formats.unavailable import placeholder_of
 from io_kafka.formats.unavailable_cells import no_value
 from io_kafka.offsets import OffsetRange
@@ -62,11 +64,30 @@ def leave_out(refused: Sequence[Refused], setup: Setup, *, given: StepInput, rep
 
 def _rejection(table: SourceTable, message: Refused) -> Rejected:
     assert isinstance(table.format, SourceFormat), "only such a table has a key"
-    placeholder = placeholder_of(table.format.unavailable)
-    assert placeholder is not None, "a value cannot be missing without a placeholder"
-    name = table.format.schema.names[message.column]
-    reason = no_value(name, placeholder.text, "its key has no former row that has it")
+    match message.why:
+        case Lacks(column):
+            placeholder = placeholder_of(table.format.unavailable)
+            assert placeholder is not None, "a value cannot be missing without a placeholder"
+            name = table.format.schema.names[column]
+            reason = no_value(name, placeholder.text, "its key has no former row that has it")
+        case RowElsewhere(key, partition):
+            reason = row_elsewhere(shown_key(table.format.key, key), partition)
+        case _:
+            assert_never(message.why)
     return Rejected(message.partition, message.offset, reason)
+
+
+def name_key(fault: ScatteredKey, tables: Mapping[str, SourceTable]) -> None:
+    """Gives the error the names of the key's columns, and the topic. The operator that raised it has only their places."""
+    table = tables[fault.handle]
+    assert isinstance(table.format, SourceFormat), "only such a table has a key"
+    fault.message = text_of_scattered_key(shown_key(table.format.key, fault.key), fault.partitions)
+    fault.place = f"topic {table.topics[0]}, partition {fault.partition}, offset {fault.offset}"
+
+
+def shown_key(names: Sequence[str], values: Sequence[str]) -> str:
+    """The values of a key with the names of their columns."""
+    return f"{{{', '.join(f'{name}: {value}' for name, value in zip(names, values, strict=True))}}}"
 
 
 def _letters(table: SourceTable, rejected: Sequence[Rejected], read: Read) -> list[DeadLetter]:

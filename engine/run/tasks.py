@@ -23,10 +23,11 @@ from engine.model.placement import Placement
 from engine.model.withholding import Withholding
 from engine.operators.base import Findings
 from engine.operators.facts import RunFacts
+from engine.operators.scattered_keys import ScatteredKey
 from engine.run.clearing import clear_tables
 from engine.run.exchange import ExchangeMessage
 from engine.run.reading_again import CANNOT_READ, not_read_again
-from engine.run.refused import leave_out
+from engine.run.refused import leave_out, name_key
 from engine.run.sources import SourceReport, SourceTable, extras_of_all, of_worker, read_sources
 from engine.run.stage import StageResult, WorkerStep, name_of, run_stage
 from engine.run.step_input import StepInput
@@ -241,7 +242,11 @@ class StepTask:
                 if stage > 1:
                     inbox, waited_ms = self._swap(result)
                 began = time.perf_counter()
-                result = run_stage(self._task, stage, transaction, inbox, {})
+                try:
+                    result = run_stage(self._task, stage, transaction, inbox, {})
+                except ScatteredKey as fault:
+                    name_key(fault, self._setup.tables)
+                    raise
                 self._outcome.add(result)
                 if result.found.refused:
                     leave_out(

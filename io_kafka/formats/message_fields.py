@@ -12,7 +12,8 @@ MESSAGE_FIELDS = (
     pa.field("partition", pa.int32()),
     pa.field("offset", pa.int64()),
 )
-"""`deleted` is null in a message that truncates the table."""
+"""`deleted` is null in a message that truncates the table. `partition` is the complement of the partition's number, so below 0, in a deletion
+that the message implies: an update that changes the key deletes the row of the former key (moved_keys.py)."""
 
 MESSAGE_TYPES = tuple(field.type for field in MESSAGE_FIELDS)
 

@@ -3,6 +3,9 @@
 Debezium writes a deletion and a creation where a message's key changes. But a table of the database may have no primary key, or another tool may
 have written the change. Then one message says both: the row of the former key is gone, and the row of the new key is there. Without this the
 former row would stay for ever.
+
+The message has the partition of the new key. Whether that is the partition of the former key too, only the operator LastByKey knows, so these
+deletions are marked for it (message_fields.py).
 """
 
 from __future__ import annotations
@@ -21,6 +24,15 @@ from io_kafka.formats.unavailable import placeholder_of
 from io_kafka.formats.unavailable_cells import Cells, no_value
 
 MOVED = "the update changes the key, so no row has it under the new one"
+
+
+def row_elsewhere(key: str, partition: int) -> str:
+    """The reason of a message that changes a key whose row is of another partition. `key`: the former key, as text."""
+    return (
+        f"the update changes the key, and the row of the former key {key} is from partition {partition}. No order is known between two "
+        "partitions, so the update does not delete that row. If the message is left out, both rows are there. Let the producer write a deletion "
+        "of the former key and a creation of the new one, each with its own key; or declare the table without a key, if `before` has all columns"
+    )
 
 
 class Moved:
@@ -68,7 +80,9 @@ def with_former_rows(source: SourceFormat, rows: pa.Table, good: pa.Array, moved
         if field.name in source.key:
             column = moved.former[source.key.index(field.name)].take(pa.array(at))
         gone = gone.set_column(number, rows.schema.field(number), column)
-    place = rows.schema.get_field_index("deleted")
-    gone = gone.set_column(place, rows.schema.field(place), pa.repeat(pa.scalar(True), len(at)))
+    partitions = ~gone.column("partition").to_numpy()
+    for name, values in (("deleted", pa.repeat(pa.scalar(True), len(at))), ("partition", pa.array(partitions))):
+        place = rows.schema.get_field_index(name)
+        gone = gone.set_column(place, rows.schema.field(place), values)
     order = np.argsort(np.concatenate([at, np.flatnonzero(np.asarray(good))]), kind="stable")
     return pa.concat_tables([gone, kept]).take(pa.array(order))

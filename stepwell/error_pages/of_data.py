@@ -10,7 +10,7 @@ TITLE = "The data"
 PAGES = (
     Page(
         slug="data",
-        classes=("DataError",),
+        classes=("DataError", "ScatteredKey"),
         exit_code=ExitCode.DATA,
         what="The input of a step cannot be read, or does not fit the definitions. Nothing of the step was written.",
         why="The most frequent one is a malformed message: it is not in the table's format, misses a NOT NULL column, or its key "

@@ -274,3 +274,55 @@ def test_a_truncation_that_was_applied_is_applied_in_a_replay(play: Playground) 
         status = play.run(keyed(play, ", 'on.error' = 'skip'"), expect_epoch=0)
     assert (status["steps_replayed"], status["skipped"]) == (2, {"docs": 1})
     assert bodies(play) == {3: "c", 4: "d", 5: "e"}
+
+
+MOVES = """
+CREATE STREAMING TABLE docs (id BIGINT NOT NULL, body STRING) USING kafka
+  TBLPROPERTIES ('subscribe' = '@docs', 'mode' = 'changelog', 'key' = 'id', 'on.error' = 'dead-letter');
+CREATE STREAMING TABLE images (id BIGINT NOT NULL, body STRING) USING kafka TBLPROPERTIES ('subscribe' = '@docs', 'mode' = 'changelog');
+CREATE MATERIALIZED VIEW copied TBLPROPERTIES ('topic' = '@copied', 'mode' = 'upsert', 'key' = 'id') AS SELECT * FROM docs;
+CREATE MATERIALIZED VIEW present TBLPROPERTIES ('topic' = '@present', 'mode' = 'changelog') AS SELECT * FROM images;
+"""
+
+
+def test_an_update_moves_a_row_between_partitions(play: Playground) -> None:
+    """The former row stays where the table has a key, and a letter says so. Without a key, `before` takes it back in any order."""
+    play.topic("docs", 2)
+    chosen, rows = random.Random(5), dict[int, str]()
+    resolved = play.resolve({"feeds.sql": MOVES}, {"stepwell.step.rows.max": 6, "stepwell.workers": 1})
+    resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
+    runs = [resolved, renamed(resolved, "-w3", 3)]
+    for _ in range(2):
+        sent: list[list[tuple[Any, Any]]] = [[], []]
+        for _ in range(40):
+            id_, new_id, body = chosen.randrange(9), chosen.randrange(9), f"b{chosen.randrange(3)}"
+            if id_ not in rows:
+                sent[id_ % 2].append(({"id": id_}, change("c", None, {"id": id_, "body": body})))
+                rows[id_] = body
+            elif new_id in rows:
+                sent[id_ % 2].append(({"id": id_}, change("d", {"id": id_, "body": rows.pop(id_)})))
+            else:
+                before = {"id": id_, "body": rows.pop(id_)}
+                sent[new_id % 2].append(({"id": new_id}, change("u", before, {"id": new_id, "body": body})))
+                rows[new_id] = body
+        for partition, messages in enumerate(sent):
+            play.send("docs", messages, partition)
+        for run in runs:
+            crash_and_replay(play, run, in_threads=True)
+    for run in runs:
+        play.check(run)
+    assert contents(play, runs[1]) == contents(play, runs[0])
+    letters = [json.loads(m.value or b"") for m in play.read("docs.dead-letter")]
+    assert letters and all("the update changes the key" in letter["reason"] for letter in letters)
+    shown = published(play.spark, resolved.project.views[1], [m.as_input for m in play.read("present")])
+    assert {each.id: each.body for each in shown.collect()} == rows
+
+
+def test_a_key_in_two_partitions_stops_the_pipeline_with_its_place(play: Playground) -> None:
+    play.topic("docs", 2)
+    for partition in (0, 1):
+        play.send("docs", [row(7, "a", "c"), row(8 + partition, "b", "c")], partition)
+    with pytest.raises(DataError) as stopped:
+        play.run(keyed(play))
+    assert "Key {id: 7} has messages in partitions 0 and 1" in str(stopped.value)
+    assert stopped.value.place == f"topic {play.prefix}docs, partition 1, offset 0"

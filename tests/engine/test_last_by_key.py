@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from base.options import UNAVAILABLE_VALUE
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import LastByKey, Source
-from engine.operators.base import Refused
+from engine.operators.base import Lacks, Refused, RowElsewhere
 from engine.operators.last_by_key import step_last_by_key
 from engine.state import trace
 from engine.state.store import DictStore
@@ -36,24 +36,28 @@ LACKING = (P, (P,), P.encode())
 
 
 class Message(NamedTuple):
-    """`key` is None for a truncation, and `values` for a deletion. A value may be the mark of its column."""
+    """`key` is None for a truncation, and `values` for a deletion. A value may be the mark of its column. `implied`: a deletion that an update
+    of another key implies."""
 
     key: int | None
     values: tuple[Any, ...] | None
     partition: int
     offset: int
+    implied: bool = False
 
     @property
     def row(self) -> tuple[Any, ...]:
         values = (None, None, None) if self.values is None else self.values
         gone = None if self.key is None else self.values is None
-        return (self.key, *values, gone, self.partition, self.offset)
+        return (self.key, *values, gone, ~self.partition if self.implied else self.partition, self.offset)
 
 
 class Loop:
-    """The definition: the messages one by one, in the order (step, partition, offset)."""
+    """The definition: the messages one by one, in the order (step, partition, offset). The messages of a key are in its partition, and an
+    implied deletion in another one deletes nothing. It is refused if the key has a row after the step."""
 
-    def __init__(self) -> None:
+    def __init__(self, partitions: int) -> None:
+        self.partitions = partitions
         self.table: dict[int, tuple[Any, ...]] = {}
         self.refused: list[Refused] = []
 
@@ -61,15 +65,23 @@ class Loop:
         for message in sorted(messages, key=lambda m: (m.partition, m.offset)):
             if message.key is None:
                 self.table.clear()
-            elif message.values is None:
-                self.table.pop(message.key, None)
-            else:
+            elif message.values is not None:
                 self._row(message.key, message.values, message)
+            elif not message.implied or message.partition == message.key % self.partitions:
+                self.table.pop(message.key, None)
+        for message in messages:
+            if (
+                message.implied
+                and message.key in self.table
+                and message.partition != (home := message.key % self.partitions)
+            ):
+                why = RowElsewhere((str(message.key),), home)
+                self.refused.append(Refused("table", message.partition, message.offset, why))
 
     def _row(self, key: int, values: tuple[Any, ...], message: Message) -> None:
         lacking = [n for n, (value, mark) in enumerate(zip(values, LACKING, strict=True)) if value == mark]
         if lacking and key not in self.table:
-            self.refused.append(Refused("table", message.partition, message.offset, lacking[0] + 1))
+            self.refused.append(Refused("table", message.partition, message.offset, Lacks(lacking[0] + 1)))
             return
         before = self.table.get(key, values)
         self.table[key] = tuple(before[n] if n in lacking else value for n, value in enumerate(values))
@@ -82,17 +94,22 @@ VALUES = st.tuples(
 )
 CHANGE = st.tuples(st.integers(0, 3), st.one_of(VALUES, VALUES, VALUES, st.none()))
 TRUNCATION = st.tuples(st.none(), st.none())
-STEPS = st.lists(st.lists(st.one_of(CHANGE, CHANGE, CHANGE, TRUNCATION), max_size=12), min_size=1, max_size=6)
+IMPLIED = st.tuples(st.integers(0, 3), st.integers(0, 2))
+"""A key, and what is added to the number of its partition."""
+STEPS = st.lists(st.lists(st.one_of(CHANGE, CHANGE, CHANGE, IMPLIED, TRUNCATION), max_size=12), min_size=1, max_size=6)
 
 
 def history(steps: list[list[tuple[Any, Any]]], partitions: int) -> Iterator[list[Message]]:
-    """A key has one partition, and a truncation any."""
+    """A key has one partition, and a truncation or an implied deletion any."""
     offset = 0
     for changes in steps:
         messages = []
         for key, values in changes:
-            partition = (offset if key is None else key) % partitions
-            messages.append(Message(key, values, partition, offset))
+            if isinstance(values, int):
+                messages.append(Message(key, None, (key + values) % partitions, offset, implied=True))
+            else:
+                partition = (offset if key is None else key) % partitions
+                messages.append(Message(key, values, partition, offset))
             offset += 1
         yield messages
 
@@ -107,7 +124,7 @@ def test_former_values_and_truncations(
     steps: list[list[tuple[Any, Any]]], partitions: int, shuffled: random.Random, has_tiny_buckets: bool
 ) -> None:
     """Messages arrive in any order. Each step gives the same table, and refuses the same messages."""
-    loop, store, content = Loop(), DictStore(), Counter[tuple[Any, ...]]()
+    loop, store, content = Loop(partitions), DictStore(), Counter[tuple[Any, ...]]()
     refused: list[Refused] = []
     with pytest.MonkeyPatch.context() as patched:
         if has_tiny_buckets:
@@ -134,8 +151,51 @@ def test_a_value_is_that_of_the_row_of_its_own_key() -> None:
     context = context_of(NODE, store, 2)
     change = step_last_by_key(NODE, [table_of([Message(1, None, 0, 3), Message(1, LACKING, 0, 4)])], context)
     assert to_rows(change) == Counter({(1, "a", ("x",), b"1"): -1}) and context.found.refused == [
-        Refused("table", 0, 4, 1)
+        Refused("table", 0, 4, Lacks(1))
     ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_division_into_steps_changes_what_a_key_has(seed: int) -> None:
+    """However the partitions are read beside each other, an update that changes a key deletes the same rows."""
+    chosen, partitions = random.Random(seed), 2 + seed % 2
+    rows: list[tuple[Any, ...] | int | None] = [
+        ("a", ("x",), b"1"),
+        ("b", None, b"1"),
+        ("a", (), P.encode()),
+        None,
+        0,
+        1,
+        1,
+        2,
+    ]
+    (messages,) = history([[(chosen.randrange(4), chosen.choice(rows)) for _ in range(24)]], partitions)
+    contents = []
+    for _ in range(2):
+        queues = {p: [m for m in messages if m.partition == p] for p in range(partitions)}
+        store, content = DictStore(), Counter[tuple[Any, ...]]()
+        for step in range(len(messages) + 1):
+            taken = {p: chosen.randrange(3) if step < len(messages) else len(queue) for p, queue in queues.items()}
+            mine = [message for p, queue in queues.items() for message in queue[: taken[p]]]
+            queues = {p: queue[taken[p] :] for p, queue in queues.items()}
+            content = plus(content, to_rows(step_last_by_key(NODE, [table_of(mine)], context_of(NODE, store, step))))
+        contents.append(content)
+    loop = Loop(partitions)
+    loop.step(messages)
+    assert contents == [Counter((key, *values) for key, values in loop.table.items())] * 2
+
+
+def test_a_key_that_was_created_anew_is_not_deleted_by_an_update_of_before() -> None:
+    """Although its row has the values of the row that was there before. In a topic that has grown, keys change their partitions."""
+    row = ("a", ("x",), b"1")
+    moved = Message(0, None, 1, 0, implied=True)
+    for grown, left in ((frozenset[str](), {(0, *row): 1}), (frozenset({"table"}), {})):
+        store, content = DictStore(), Counter[tuple[Any, ...]]()
+        for step, messages in enumerate(([Message(0, row, 0, 0)], [Message(0, row, 0, 1)], [moved])):
+            context = context_of(NODE, store, step, grown=grown)
+            content = plus(content, to_rows(step_last_by_key(NODE, [table_of(messages)], context)))
+        assert content == Counter(left)
+        assert context.found.refused == [Refused("table", 1, 0, RowElsewhere(("0",), 0))][: len(left)]
 
 
 def test_a_row_that_is_the_same_after_a_truncation_is_no_change() -> None:
@@ -165,7 +225,7 @@ def circuit() -> Circuit:
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
 def test_the_table_and_what_is_refused_do_not_depend_on_workers(workers: int) -> None:
     """A truncation reaches every worker, and each message is refused by one."""
-    chosen, loop, published = random.Random(7), Loop(), dict[int, Any]()
+    chosen, loop, published = random.Random(7), Loop(3), dict[int, Any]()
     engine = InProcess(circuit(), workers, {"rows": 2})
     for messages in history([random_step(chosen) for _ in range(60)], 3):
         loop.step(messages)
@@ -176,7 +236,8 @@ def test_the_table_and_what_is_refused_do_not_depend_on_workers(workers: int) ->
             for key, (a, b, c) in loop.table.items()
         }
         assert {key: row for key, row in published.items() if row is not None} == table
-    assert sorted(engine.refused) == sorted(loop.refused) and loop.refused
+    assert sorted(engine.refused) == sorted(loop.refused)
+    assert {type(message.why) for message in loop.refused} == {Lacks, RowElsewhere}
 
 
 def random_step(chosen: random.Random) -> list[tuple[Any, Any]]:
@@ -186,5 +247,9 @@ def random_step(chosen: random.Random) -> list[tuple[Any, Any]]:
         values = tuple(
             chosen.choice([mark, mark, None, value]) for mark, value in zip(LACKING, ("a", ("x",), b"1"), strict=True)
         )
-        changes.append((None, None) if kind < 0.05 else (chosen.randrange(30), None if kind < 0.2 else values))
+        key = chosen.randrange(30)
+        if kind > 0.85:
+            changes.append((key, chosen.randrange(3)))
+        else:
+            changes.append((None, None) if kind < 0.05 else (key, None if kind < 0.2 else values))
     return changes

@@ -13,9 +13,10 @@ from base.options import UNAVAILABLE_VALUE, OnError
 from engine.analysis.stages import plan_stages
 from engine.errors import DataError
 from engine.model.circuit import Circuit
-from engine.operators.base import Refused
+from engine.operators.base import Lacks, Refused, RowElsewhere
 from engine.operators.facts import DivisionFacts
-from engine.run.refused import leave_out
+from engine.operators.scattered_keys import ScatteredKey
+from engine.run.refused import leave_out, name_key
 from engine.run.sources import DeadLetter, SourceReport, SourceTable
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
@@ -27,7 +28,10 @@ SCHEMA = pa.schema([("id", pa.int64()), ("body", pa.string()), ("more", pa.binar
 TABLES = {
     name: SourceTable(name, (f"{name}-topic",), SourceFormat(name, SCHEMA, "upsert", ("id",))) for name in ("a", "b")
 }
-REFUSED = [Refused("b", 1, 7, 1), Refused("a", 2, 9, 2), Refused("a", 0, 12, 1), Refused("a", 2, 4, 1)]
+REFUSED = [
+    Refused(handle, partition, offset, Lacks(column))
+    for handle, partition, offset, column in (("b", 1, 7, 1), ("a", 2, 9, 2), ("a", 0, 12, 1), ("a", 2, 4, 1))
+]
 
 
 def value(partition: int, offset: int) -> bytes:
@@ -103,3 +107,21 @@ def test_a_message_that_was_compacted_away_meanwhile_is_counted_and_its_letter_s
             (None, False, True) if offset in gone else (b"k%d" % offset, True, False)
         )
         assert content["reason"].startswith("column ") and content["topic"] == "a-topic"
+
+
+def test_a_row_of_another_partition_is_named_with_its_key() -> None:
+    """The message is left out or stops the step, as its source has it."""
+    refused = [Refused("a", 1, 5, RowElsewhere(("7",), 0))]
+    given = StepInput(facts=DivisionFacts(number=3), ranges=(), on_error={"a": "fail"})
+    setup = SimpleNamespace(tables=TABLES, plan=plan_stages(Circuit(())))
+    with pytest.raises(DataError) as stopped:
+        leave_out(refused, setup, given=given, report=SourceReport(), read=Log().read)
+    assert stopped.value.place == "topic a-topic, partition 1, offset 5"
+    assert "the row of the former key {id: 7} is from partition 0" in str(stopped.value)
+
+
+def test_a_key_in_two_partitions_is_named_with_its_columns_and_a_message() -> None:
+    fault = ScatteredKey("a", ("7",), (0, 3), (3, 12))
+    name_key(fault, TABLES)
+    assert "Key {id: 7} has messages in partitions 0 and 3" in str(fault)
+    assert fault.place == "topic a-topic, partition 3, offset 12"

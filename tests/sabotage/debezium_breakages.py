@@ -64,6 +64,33 @@ DEBEZIUM = (
         (f"{TEST_TOOLS}::test_an_update_that_changes_the_key_deletes_the_former_row",),
     ),
     Breakage(
+        "a-former-key-is-deleted-from-another-partition",
+        "An update deletes the row of the former key although that row is of another partition.",
+        "the batch answer",
+        (
+            Edit(LAST, "counts = ~implied | (home[group] == partition)", "counts = ~implied | (home[group] >= 0)"),
+            Edit("engine/operators/scattered_keys.py", "np.flatnonzero(low != high)", "np.flatnonzero(low > high)"),
+        ),
+        (
+            f"{TEST_LAST}::test_no_division_into_steps_changes_what_a_key_has",
+            f"{TEST_LAST}::test_a_key_that_was_created_anew_is_not_deleted_by_an_update_of_before",
+        ),
+    ),
+    Breakage(
+        "a-former-row-stays-in-silence",
+        "An update leaves the row of the former key, which is of another partition, and is not refused.",
+        "no silence",
+        (Edit(LAST, "        if row_of[number] >= 0:\n", "        if row_of[number] < -1:\n"),),
+        (*TWIN, f"{TEST_FEEDS}::test_an_update_moves_a_row_between_partitions"),
+    ),
+    Breakage(
+        "a-scattered-key-without-its-topic",
+        "The error of a key with messages in two partitions names neither the topic nor the columns.",
+        "no silence",
+        (Edit("engine/run/tasks.py", "                    name_key(fault, self._setup.tables)\n", ""),),
+        (f"{TEST_FEEDS}::test_a_key_in_two_partitions_stops_the_pipeline_with_its_place",),
+    ),
+    Breakage(
         "a-row-moves-without-its-value",
         "An update that changes the key and lacks a value deletes the former row before it is found malformed.",
         "no silence",

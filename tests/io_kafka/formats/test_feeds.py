@@ -249,7 +249,7 @@ def test_an_update_that_changes_the_key_deletes_the_former_row() -> None:
     for keys in ([None] * 4, [b"2", b"1", b"2", b"2"]):
         found = decoded(ROW, values, "changelog", keys=keys)
         assert rows(found) == [
-            (1, None, None, True, 3, 0),
+            (1, None, None, True, ~3, 0),
             (2, "b", 1.0, False, 3, 0),
             (1, "a", 1.0, False, 3, 1),
             (2, "b", 1.0, False, 3, 2),
