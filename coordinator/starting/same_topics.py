@@ -8,7 +8,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.expected_databases import expected_databases, refuse_other_log
 from coordinator.starting.refresh import refuse_foreign_messages
-from io_kafka.clients.topics import TopicFacts, Topics
+from io_kafka.clients.topics import LARGE_MESSAGES, TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import TopicIdentity
 
@@ -25,7 +25,7 @@ def settled_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str, Topic
         config = {"cleanup.policy": "compact"} if output.compacted else {}
         facts[output.topic] = topics.ensure(output.topic, output.partitions, config, replication=spec.replication)
     for name in spec.dead_letter_topics.values():
-        facts[name] = topics.ensure(name, 1, replication=spec.replication)
+        facts[name] = topics.ensure(name, 1, LARGE_MESSAGES, replication=spec.replication)
     check_topics(spec, facts, known)
     return facts
 

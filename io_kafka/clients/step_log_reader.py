@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from io_kafka.clients.broker_requests import ANSWER_SECONDS_MIN, FIRST_ANSWER_SECONDS, PASSING_SECONDS
 from io_kafka.clients.client_faults import NO_ANSWER, NO_LEADER, OLD_EPOCH, UNKNOWN_TOPIC, fault_of
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import TopicFacts, Topics
+from io_kafka.clients.topics import LARGE_MESSAGES, TopicFacts, Topics
 from io_kafka.errors import BrokerUnreachable, KafkaFault, NotAuthorized, OffsetGone, ReadDeadline, UnknownTopic
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import Record, decode
@@ -29,9 +29,9 @@ _log = structlog.get_logger("io_kafka.clients.step_log_reader")
 LOG_CONFIG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """The broker must never remove records by itself: only a truncation at a snapshot may do that."""
 
-NEW_LOG_CONFIG = {**LOG_CONFIG, "max.message.bytes": str(8 * 1024 * 1024)}
+NEW_LOG_CONFIG = {**LOG_CONFIG, **LARGE_MESSAGES}
 """A record names every partition that a step reads or writes, at some 150 bytes each: with the default of 1 MiB a pipeline could write seven
-thousand. Hosted services allow 8 MiB. A topic that is there already keeps its own limit."""
+thousand."""
 
 READ_SECONDS_MAX = 60.0
 """The time for reading the whole log. A log of a million steps takes seconds, and a broker restarts well within this time."""

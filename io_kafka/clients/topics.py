@@ -43,6 +43,12 @@ WATCHED_CONFIG = (
 )
 """The settings that decide whether a topic can serve as input or output. All others are left to the user."""
 
+LARGE_MESSAGE_BYTES = 8 * 1024 * 1024
+"""The largest message of the topics that Stepwell creates for what may be larger than Kafka's default of 1 MiB. Hosted services allow no more. A
+topic that is there already keeps its own limit."""
+
+LARGE_MESSAGES = {"max.message.bytes": str(LARGE_MESSAGE_BYTES)}
+
 EXPIRY_CONFIG = ("retention.ms", "retention.bytes")
 """The age at which messages expire, and the size of a partition above which its oldest messages do. -1 is no limit."""
 

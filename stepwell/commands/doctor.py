@@ -20,7 +20,15 @@ from stepwell.commands.definitions import planning_session
 from stepwell.commands.missing_inputs import is_local_broker
 from stepwell.commands.spark import SparkUnavailable
 from stepwell.doctor.check import Check
-from stepwell.doctor.kafka import broker_checks, input_checks, layout_checks, log_check, output_checks, plan_topic_check
+from stepwell.doctor.kafka import (
+    broker_checks,
+    dead_letter_checks,
+    input_checks,
+    layout_checks,
+    log_check,
+    output_checks,
+    plan_topic_check,
+)
 from stepwell.doctor.machine import machine_checks
 from stepwell.doctor.registry import registry_checks
 from stepwell.doctor.rights import right_checks, wanted_by
@@ -109,8 +117,12 @@ def _right_checks(project: Project, resolved: ResolvedProject | None, topics: To
 def _topic_checks(resolved: ResolvedProject, topics: Topics) -> list[Check]:
     outputs = [view.output for view in resolved.views if view.output is not None]
     interval_s = resolved.project.settings.stepwell.checkpoint_interval
-    local = is_local_broker(resolved.project.settings.kafka["bootstrap.servers"])
-    return input_checks(topics, resolved.sources, interval_s, run_makes_them=local) + output_checks(topics, outputs)
+    kafka = resolved.project.settings.kafka
+    return [
+        *input_checks(topics, resolved.sources, interval_s, run_makes_them=is_local_broker(kafka["bootstrap.servers"])),
+        *output_checks(topics, outputs),
+        *dead_letter_checks(topics, kafka, resolved.sources),
+    ]
 
 
 def _commands(checks: list[Check]) -> RenderableType:

@@ -12,18 +12,21 @@ from coordinator.topic_names import log_topic_of, plan_topic_of
 from io_kafka.clients.plan_topic import UnsuitablePlanTopic, check_plan_topic
 from io_kafka.clients.settings import KafkaSettings, client_version
 from io_kafka.clients.step_log_reader import LOG_CONFIG, StepLogReader
-from io_kafka.clients.topics import TopicFacts, Topics
+from io_kafka.clients.topics import LARGE_MESSAGE_BYTES, TopicFacts, Topics
 from io_kafka.clients.writer_limits import WriterLimits
 from io_kafka.errors import KafkaFault, NotAuthorized, UnknownTopic
 from stepwell.doctor.check import Check
 from stepwell.doctor.open_transactions import open_transaction_checks
-from stepwell.doctor.topic_rules import input_check, output_check
+from stepwell.doctor.topic_rules import dead_letter_check, input_check, output_check
 from stepwell.project.tables import OutputSpec, SourceSpec
 
 ANSWER_SECONDS_MAX = 5.0
 """A broker that takes longer is reported as down. `run` itself waits longer."""
 
 ANSWER_MS_SLOW = 1000.0
+
+TAKEN_BYTES, SENT_BYTES = "max.message.bytes", "message.max.bytes"
+"""The settings of a topic and of a producer that bound a message."""
 
 MISSING = "Create it, or correct 'subscribe' of the table; `stepwell run` makes it only on the local broker."
 
@@ -170,6 +173,27 @@ def output_checks(topics: Topics, outputs: Sequence[OutputSpec]) -> list[Check]:
             checks.append(Check(name, "OK", "will be made by the first run"))
         else:
             checks.append(output_check(facts, output))
+    return checks
+
+
+def dead_letter_checks(topics: Topics, settings: Mapping[str, str], sources: Sequence[SourceSpec]) -> list[Check]:
+    """Whether each topic of dead letters takes the letters of the largest messages of its sources."""
+    by_topic: dict[str, set[str]] = {}
+    for source in sources:
+        if source.dead_letter_topic is not None:
+            by_topic.setdefault(source.dead_letter_topic, set()).update(source.topics)
+    sends = int(KafkaSettings.parse(dict(settings)).producer_config("doctor")[SENT_BYTES])
+    checks = []
+    for name, inputs in by_topic.items():
+        facts = _facts(topics, name)
+        if isinstance(facts, KafkaFault):
+            checks.append(_asked_in_vain(f"dead letters {name}", facts))
+            continue
+        takes = LARGE_MESSAGE_BYTES if facts is None else int(facts.config.get(TAKEN_BYTES, LARGE_MESSAGE_BYTES))
+        found = [_facts(topics, each) for each in sorted(inputs)]  # of an input that is not there, its own check tells
+        sizes = [int(each.config.get(TAKEN_BYTES, 0)) for each in found if isinstance(each, TopicFacts)]
+        limits = {f"{TAKEN_BYTES} of the topic": takes, f"kafka.{SENT_BYTES}": sends}
+        checks.append(dead_letter_check(f"dead letters {name}", limits, max(sizes, default=0)))
     return checks
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.run.sources import letter_bytes_max
 from io_kafka.clients.topics import TopicFacts
 from stepwell.doctor.check import Check, Level
 from stepwell.project.tables import OutputSpec, SourceSpec
@@ -44,6 +45,21 @@ def input_check(facts: TopicFacts, source: SourceSpec, checkpoint_interval_s: fl
 def output_check(facts: TopicFacts, output: OutputSpec) -> Check:
     found = [_not_as_its_mode(facts, output), _other_partitions(facts, output)]
     return _check(f"output {facts.name}", f"{_partitions(facts)}, mode {output.mode}", found)
+
+
+def dead_letter_check(name: str, limits: Mapping[str, int], message_bytes: int) -> Check:
+    """`limits`: what bounds the bytes of a letter, by name. `message_bytes`: the largest message of the topics whose letters it gets."""
+    needed = letter_bytes_max(message_bytes)
+    small = {limit: value for limit, value in limits.items() if value < needed}
+    if not small:
+        return Check(name, "OK", f"letters of up to {min(limits.values())} bytes")
+    found = ", and ".join(f"{limit} is {value}" for limit, value in small.items())
+    return Check(
+        name,
+        "WARN",
+        f"{found}: the letter of a message of {message_bytes} bytes may have {needed}, and a letter that is not taken stops the run",
+        f"Set {' and '.join(small)} to {needed} or more, or let the producers send smaller messages.",
+    )
 
 
 def _check(name: str, well: str, found: list[_Finding | None]) -> Check:

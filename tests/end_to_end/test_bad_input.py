@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -210,3 +211,15 @@ def test_input_that_reads_otherwise_is_an_error_even_where_the_output_is_the_sam
     assert play.read("out") == written
     assert play.run(resolved)["steps_replayed"] == 2
     assert play.check(resolved) == {"sums": 3}
+
+
+def test_letters_larger_than_their_messages_do_not_end_the_run(play: Playground) -> None:
+    """The messages fit a topic with Kafka's default limit, and their letters do not."""
+    play.topic("in")
+    values = [b'"' * 700_000, b"\xff" * 900_000]
+    play.send("in", [*sums.rows(0, 1), *values, *sums.rows(1, 2)])
+    resolved = sums.project(play, ", 'on.error' = 'dead-letter'")
+    assert play.run(resolved)["skipped"] == {"numbers": 2}
+    assert play.check(resolved) == {"sums": 3}
+    text, octets = (json.loads(m.value or b"") for m in play.read("in.dead-letter"))
+    assert text["value"].encode() == values[0] and base64.b64decode(octets["valueBase64"]) == values[1]

@@ -43,6 +43,47 @@ DOCTOR = (
         (f"{TEST_RULES}::test_a_tombstone_has_to_stay_until_it_is_read",),
     ),
     Breakage(
+        "letters-without-room",
+        "A topic of dead letters takes no more than the topic of their messages.",
+        "no repeated work",
+        (
+            Edit(
+                "coordinator/starting/same_topics.py",
+                "topics.ensure(name, 1, LARGE_MESSAGES, ",
+                "topics.ensure(name, 1, ",
+            ),
+        ),
+        ("tests/end_to_end/test_bad_input.py::test_letters_larger_than_their_messages_do_not_end_the_run",),
+        tells="max.message.bytes",
+    ),
+    Breakage(
+        "letters-without-bound",
+        "A letter has a value as text, however long its escapes make it.",
+        "no silence",
+        (Edit("engine/run/sources.py", "<= LETTER_TEXT_BYTES_MAX else None", "<= 1 << 40 else None"),),
+        ("tests/engine/test_sources.py::test_no_letter_is_larger_than_its_message_lets_expect",),
+    ),
+    Breakage(
+        "letters-with-bytes-as-text",
+        "A letter has a value that is no text as the text of its escapes.",
+        "no silence",
+        (
+            Edit(
+                "engine/run/sources.py",
+                "    except UnicodeDecodeError:\n        return None\n    if ESCAPED",
+                '    except UnicodeDecodeError:\n        return value.decode("utf-8", "backslashreplace")\n    if ESCAPED',
+            ),
+        ),
+        ("tests/engine/test_sources.py::test_letters_tell_bytes_from_the_text_of_their_escapes",),
+    ),
+    Breakage(
+        "room-for-letters-without-notice",
+        "doctor finds a topic good that does not take the letters of the largest messages.",
+        "what doctor says",
+        (Edit(RULES, "if value < needed}", "if value < message_bytes}"),),
+        ("tests/stepwell/test_doctor.py::test_topics_of_dead_letters_take_the_largest_letters",),
+    ),
+    Breakage(
         "timeout-of-transactions-without-advice",
         "A run whose transactions may not last so long is told to correct a topic.",
         "an error says what to do",

@@ -17,7 +17,14 @@ from coordinator.starting.circuit_file import StateOwner
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.commands.doctor import examine
-from stepwell.doctor.kafka import broker_checks, input_checks, log_check, output_checks, plan_topic_check
+from stepwell.doctor.kafka import (
+    broker_checks,
+    dead_letter_checks,
+    input_checks,
+    log_check,
+    output_checks,
+    plan_topic_check,
+)
 from stepwell.doctor.machine import disk_check, java_check
 from stepwell.doctor.open_transactions import OPEN_SECONDS, open_transaction_checks
 from stepwell.doctor.registry import registry_checks
@@ -105,6 +112,28 @@ def test_a_timeout_of_transactions_is_compared_with_the_brokers_limit(broker: Br
     (_, check), _ = broker_checks({**servers, "transaction.timeout.ms": "900001"})
     assert (check.name, check.level) == ("transactions", "FAIL")
     assert "transaction.timeout.ms is 900001, and the brokers allow 900000" in check.found
+
+
+def test_topics_of_dead_letters_take_the_largest_letters(broker: Broker, topic_prefix: str) -> None:
+    """A topic that is not there yet will take 8 MiB."""
+    topics = _topics(broker)
+    servers = {"bootstrap.servers": broker.bootstrap_servers}
+    names = [topic_prefix + name for name in ("usual", "large", "letters", "new")]
+    for name, size in zip(names, (None, 4 << 20, None), strict=False):
+        topics.ensure(name, 1, {} if size is None else {"max.message.bytes": str(size)})
+    usual, large, letters, new = names
+
+    def source(topic: str, dead: str | None) -> SourceSpec:
+        return replace(_source(topic), on_error="dead-letter", dead_letter_topic=dead)
+
+    [check] = dead_letter_checks(topics, servers, [source(usual, letters), source(large, None)])
+    needed = (1 << 20) + 12 + (4 << 20) + (64 << 10)
+    assert check.level == "WARN" and f"Set max.message.bytes of the topic to {needed} or more" in check.what_to_do
+    assert [each.level for each in dead_letter_checks(topics, servers, [source(usual, new)])] == ["OK"]
+    [check] = dead_letter_checks(topics, servers, [source(usual, new), source(large, new)])
+    assert check.level == "WARN" and "max.message.bytes of the topic is 8388608" in check.found
+    [check] = dead_letter_checks(topics, {**servers, "message.max.bytes": "2000000"}, [source(usual, new)])
+    assert check.level == "WARN" and check.what_to_do.startswith("Set kafka.message.max.bytes to ")
 
 
 def test_outputs_and_the_step_log(broker: Broker, topic_prefix: str) -> None:
