@@ -39,6 +39,7 @@ WATCHED_CONFIG = (
     "min.insync.replicas",
     "max.message.bytes",
     "delete.retention.ms",
+    "min.compaction.lag.ms",
     "message.timestamp.type",
 )
 """The settings that decide whether a topic can serve as input or output. All others are left to the user."""

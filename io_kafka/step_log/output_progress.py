@@ -63,7 +63,7 @@ class InputChanged(KafkaFault):
         super().__init__(
             f"step {step}, topic {topic!r} partition {partition}: its range now holds {found}, and held {recorded} "
             "when it was first read. The topic was recreated, compacted or has expired below the last checkpoint.",
-            "Correct its retention, and rebuild with `stepwell run --full-refresh`.",
+            "Correct its retention, or `min.compaction.lag.ms` of a compacted topic, and rebuild with `stepwell run --full-refresh`.",
         )
 
 

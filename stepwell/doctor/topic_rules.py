@@ -1,8 +1,8 @@
 """Whether the settings of an input or output topic keep the messages that must be kept. A function of what the broker reports, without I/O.
 
 A topic loses messages in three ways. Those beyond `retention.ms` or `retention.bytes` expire, also if it is compacted and the policy is
-`compact,delete`. Compaction removes messages of a key that has a later one. And it removes a tombstone, the last message of its key,
-`delete.retention.ms` after it has seen it.
+`compact,delete`. Compaction removes messages of a key that has a later one, once they are older than `min.compaction.lag.ms`. And it removes a
+tombstone, the last message of its key, `delete.retention.ms` after it has seen it.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def input_check(facts: TopicFacts, source: SourceSpec, checkpoint_interval_s: fl
         _lost_to_a_rebuild(facts, source),
         _lost_by_size(facts),
         _lost_tombstones(facts, source, checkpoint_interval_s),
+        _compacted_before_a_replay(facts, source, checkpoint_interval_s),
     ]
     return _check(f"input {facts.name}", f"{_partitions(facts)}, mode {source.mode}", found)
 
@@ -133,6 +134,20 @@ def _lost_tombstones(facts: TopicFacts, source: SourceSpec, checkpoint_interval_
         "WARN",
         f"delete.retention.ms is {stay_ms}: a key that is deleted while the pipeline stands still for longer may keep its row, without an error",
         f"Set delete.retention.ms to more than the longest stop, and to {least_ms:.0f} at least.",
+    )
+
+
+def _compacted_before_a_replay(facts: TopicFacts, source: SourceSpec, checkpoint_interval_s: float) -> _Finding | None:
+    """A step that is replayed has to find all messages of its first run, also those whose keys have later ones."""
+    lag_ms = facts.config.get("min.compaction.lag.ms")
+    least_ms = 1e3 * RETENTION_CHECKPOINTS_MIN * checkpoint_interval_s
+    if not facts.compacted or not source.is_keyed or lag_ms is None or int(lag_ms) >= least_ms:
+        return None
+    return _Finding(
+        "WARN",
+        f"min.compaction.lag.ms is {lag_ms}: after a crash the messages since the last checkpoint are read again, and a run "
+        "that does not find all of them stops for good",
+        f"Set min.compaction.lag.ms to more than the longest stop after a crash, and to {least_ms:.0f} at least.",
     )
 
 

@@ -226,8 +226,8 @@ PAGES = (
         exit_code=ExitCode.KAFKA,
         what="A range of input that was read before holds other messages now.",
         why="The topic was created again, compacted, or has expired below the last checkpoint.",
-        do="Correct its retention. An input topic that is compacted should be compacted no sooner than a pipeline can stand still "
-        "(`min.compaction.lag.ms`). Then rebuild with `stepwell run --full-refresh`.",
+        do="Correct its retention. A compacted input topic needs a `min.compaction.lag.ms` that is longer than a pipeline can stand still "
+        "after a crash; Kafka's default is 0, and `stepwell doctor` warns of it. Then rebuild with `stepwell run --full-refresh`.",
     ),
     Page(
         slug="replay-differs",

@@ -43,6 +43,13 @@ DOCTOR = (
         (f"{TEST_RULES}::test_a_tombstone_has_to_stay_until_it_is_read",),
     ),
     Breakage(
+        "compaction-before-a-replay-without-notice",
+        "doctor finds a keyed input good that may be compacted before its messages are in a checkpoint.",
+        "what doctor says",
+        (Edit(RULES, "lag_ms is None or int(lag_ms) >= least_ms:", "lag_ms is None or int(lag_ms) >= 0:"),),
+        (f"{TEST_RULES}::test_messages_stay_until_no_step_is_replayed_with_them",),
+    ),
+    Breakage(
         "letters-without-room",
         "A topic of dead letters takes no more than the topic of their messages.",
         "no repeated work",

@@ -71,7 +71,11 @@ def test_inputs_that_are_missing_expire_or_are_compacted(broker: Broker, topic_p
     [none] = input_checks(topics, [replace(by_pattern, pattern="nothing.*")], 10.0)
     assert (none.level, none.found) == ("FAIL", f"no topic matches nothing.*; read by s ({HERE})")
     upsert = replace(_source(topic_prefix + "compacted", "upsert"), key=("k",))
-    assert [check.level for check in input_checks(topics, [upsert], 10.0)] == ["OK"]
+    [check] = input_checks(topics, [upsert], 10.0)
+    assert check.level == "WARN" and check.found.startswith("min.compaction.lag.ms is 0: "), "Kafka's default"
+    topics.ensure(topic_prefix + "kept", 1, {"cleanup.policy": "compact", "min.compaction.lag.ms": "100000"})
+    kept = replace(upsert, topics=(topic_prefix + "kept",))
+    assert [check.level for check in input_checks(topics, [kept], 10.0)] == ["OK"]
 
 
 def test_a_transaction_that_stays_open_is_seen(broker: Broker, topic_prefix: str) -> None:

@@ -93,6 +93,16 @@ def test_a_tombstone_has_to_stay_until_it_is_read(mode: Mode) -> None:
     assert check.level == "WARN", "after a crash, what came since the checkpoint is read again"
 
 
+@pytest.mark.parametrize("mode", ["upsert", "changelog"])
+def test_messages_stay_until_no_step_is_replayed_with_them(mode: Mode) -> None:
+    """Ten checkpoint intervals of 10 s."""
+    check = _input({**COMPACTED, "min.compaction.lag.ms": "99999"}, mode, ("k",))
+    assert check.level == "WARN" and check.found.startswith("min.compaction.lag.ms is 99999")
+    assert "to 100000 at least" in check.what_to_do
+    assert _input({**COMPACTED, "min.compaction.lag.ms": "100000"}, mode, ("k",)).level == "OK"
+    assert _input({**FOREVER, "min.compaction.lag.ms": "0"}, mode, ("k",)).level == "OK", "nothing is compacted there"
+
+
 def test_an_output_of_rows_keeps_each_message_of_a_key() -> None:
     modes: tuple[Mode, ...] = ("append", "changelog")
     for mode in modes:
