@@ -4,6 +4,9 @@ Guarantee: no topic is written by two outputs, or written and read by the same p
 read a topic at one place. Otherwise an error names both definitions with file and line. Without this, one output would delete the rows of
 another by its tombstones, a pipeline would feed itself for ever, and letters about malformed messages would become rows, or letters of letters.
 
+Kafka has no two topics whose names differ only in `.` and `_`, because they are one name in its metrics. So an output or a
+dead-letter topic whose name collides so with another topic of the project is refused, too: the run would fail when it creates the second one.
+
 Several sources may read one topic, and several may share a dead-letter topic. A topic that matches a pattern is looked up when a run starts, so
 what exists only then is compared by coordinator/starting/patterns.py.
 """
@@ -40,6 +43,7 @@ def clashes(pipeline: str, sources: Sequence[SourceSpec], outputs: Sequence[Outp
         *_own_topics(pipeline, sources, written),
         *_written_twice(written),
         *_written_and_read(written, sources),
+        *_colliding_names(pipeline, sources, written),
     ]
 
 
@@ -106,6 +110,52 @@ def _written_and_read(written: Sequence[_Written], sources: Sequence[SourceSpec]
                 view=each.owner,
                 location=each.location,
             )
+
+
+def _colliding_names(
+    pipeline: str, sources: Sequence[SourceSpec], written: Sequence[_Written]
+) -> Iterator[ProjectError]:
+    """What the pipeline writes beside another topic with the same name in Kafka's metrics, and what it reads beside an own topic."""
+    first: dict[str, tuple[str, str]] = {}
+    for source in sources:
+        for topic in source.topics if source.format != "table" else ():
+            first.setdefault(_in_metrics(topic), (topic, f"{source.handle} reads ({source.location})"))
+    for each in sorted(written, key=lambda each: each.is_letters):
+        topic, use = first.setdefault(_in_metrics(each.topic), (each.topic, f"gets {each.what} ({each.location})"))
+        if topic != each.topic:
+            yield _collision(
+                f"{each.what} would be written to topic {each.topic}",
+                f"topic {topic}, which {use}",
+                each.owner,
+                each.location,
+            )
+    own = re.compile(rf"stepwell_{re.escape(_in_metrics(pipeline))}_(steps|plans|table_.+)")
+    read = [
+        (topic, f"{each.handle} reads topic {topic}", each.handle, each.location)
+        for each in sources
+        for topic in each.topics
+    ]
+    wrote = [
+        (each.topic, f"{each.what} would be written to topic {each.topic}", each.owner, each.location)
+        for each in written
+    ]
+    for topic, use, owner, location in (*read, *wrote):
+        if own.fullmatch(_in_metrics(topic)) and not topic.startswith(f"stepwell.{pipeline}."):
+            yield _collision(use, "one that Stepwell has for this pipeline", owner, location)
+
+
+def _collision(use: str, other: str, owner: str, location: Location) -> ProjectError:
+    return ProjectError(
+        f"{use}, and its name differs only in '.' and '_' from {other}: Kafka refuses to have both",
+        "Name another topic.",
+        view=owner,
+        location=location,
+    )
+
+
+def _in_metrics(topic: str) -> str:
+    """The name in Kafka's metrics, which no two topics share."""
+    return topic.replace(".", "_")
 
 
 def _reads(source: SourceSpec, topic: str) -> str | None:

@@ -36,6 +36,29 @@ def output(handle: str, topic: str, line: int = 9) -> OutputSpec:
 CLASHES: list[tuple[list[SourceSpec], list[OutputSpec], list[str]]] = [
     (
         [],
+        [output("v", "x.y", 1), output("w", "x_y", 2), output("z", "x-y", 3)],
+        [
+            r"b\.sql:2: w: the output w would be written to topic x_y, .* from topic x\.y, which gets the output v \(b\.sql:1\): Kafka refuses"
+        ],
+    ),
+    (
+        [source("s", "a_b.c"), letters("m", "t", "d.l", 2), letters("n", "t", "d_l", 3), letters("o", "t", "d.l", 4)],
+        [output("v", "a_b_c")],
+        [
+            r"b\.sql:9: v: the output v would be .* from topic a_b\.c, which s reads \(a\.sql:1\)",
+            r"a\.sql:3: n: the malformed messages of n would be .* d_l, .* from topic d\.l, which gets the malformed messages of m",
+        ],
+    ),
+    (
+        [source("s", "stepwell_p_plans")],
+        [output("v", "stepwell.p_steps"), output("w", "stepwell_p.report"), output("z", "stepwell_other_steps")],
+        [
+            r"a\.sql:1: s: s reads topic stepwell_p_plans, .* from one that Stepwell has for this pipeline",
+            r"b\.sql:9: v: the output v would be written to topic stepwell\.p_steps, .* from one that Stepwell has",
+        ],
+    ),
+    (
+        [],
         [output("v", "o", 1), output("w", "o", 2)],
         [r"b\.sql:2: w: topic o gets the output w, and also the output v \(b\.sql:1\)\n.*UNION ALL"],
     ),
