@@ -103,7 +103,7 @@ class RevisionRun:
         goal: Goal,
         to_apply: ApplyRequest | None = None,
     ) -> None:
-        """`files`: see Course. `to_apply`: is asked for as soon as the workers run."""
+        """`files`: see Course. `to_apply`: is asked for as soon as the workers run and no transition is under way."""
         self._files, self._log_id = files, log_id
         self._goal, self._to_apply = goal, to_apply
         self._outside = files.kafka.outside
@@ -285,10 +285,8 @@ class RevisionRun:
     def _loop(self, core: Core, crew: Crew, inputs: Inputs, course: Course, owner: OwnerFile) -> None:
         steps = self._steps(course.start, inputs)
         self._checkpoint_at = self._outside.monotonic()
-        if self._to_apply is not None:
-            asked, self._to_apply = self._to_apply, None
-            self._transitions.ask(asked, None, Room.on_hosts(self._checkpoints.node_bytes, crew))
         while True:
+            self._apply_if_possible(crew)
             blocked = self._look_around(core, crew)
             owner.keep(self._writer.state)
             inputs.allow(
@@ -336,6 +334,12 @@ class RevisionRun:
             upcoming = Upcoming(course, self._writer.state)
             if self._requests.questions.serve(crew, course.revision_at, upcoming, core.version.step):
                 core.request_checkpoint()
+
+    def _apply_if_possible(self, crew: Crew) -> None:
+        """Asks for the change that the run was started with, once. A transition that the run has found has to be settled first."""
+        if self._to_apply is not None and self._writer.state.revisions.phase is None:
+            asked, self._to_apply = self._to_apply, None
+            self._transitions.ask(asked, None, Room.on_hosts(self._checkpoints.node_bytes, crew))
 
     def _look_around(self, core: Core, crew: Crew) -> StoreBlocks:
         """Takes what has happened since the last action. What users have asked for comes first, because all others heed it. A rescale and a

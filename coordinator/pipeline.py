@@ -31,7 +31,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, load_tables, remove_lost_loads
 from coordinator.starting.beginning import beginning
 from coordinator.starting.errors import StateLost
-from coordinator.starting.in_force import next_revision, revision_in_force
+from coordinator.starting.in_force import next_revision, revision_in_force, revision_to_come
 from coordinator.starting.open_switch import why_switch_cannot_run
 from coordinator.starting.patterns import with_matching_topics
 from coordinator.starting.refresh import rebuild
@@ -133,7 +133,9 @@ class Pipeline:
             revision = self._revision_that_can_run()
             if revision is not None:
                 self._board.update(revision=revision.number)  # also while workers start
-            begins = beginning(files, revision, self._writer.state, on_change, chosen)
+            state = self._writer.state
+            to_come = revision_to_come(files.kafka, files.plan_topic, state)
+            begins = beginning(files, revision, state, on_change, chosen, to_come=to_come)
             numbers = None
             if revision is not None and begins.is_recorded:
                 self._transitions.take_recorded(revision)

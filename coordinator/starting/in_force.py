@@ -17,6 +17,7 @@ from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.plans import digest_of
 from io_kafka.step_log.records import Record, RevisionRecord
+from io_kafka.step_log.revision_state import Detached, Filling, Switching
 from io_kafka.step_log.state import StepLogState
 
 
@@ -26,12 +27,25 @@ def revision_in_force(kafka: KafkaSettings, plan_topic: str, state: StepLogState
     record = state.revision
     if record is None or state.layout is None:  # after a full refresh the log has the number of the last revision
         return None
-    text = read_plan(kafka, plan_topic, record.plan)
+    return _read(kafka, plan_topic, record.number, record.plan)
+
+
+def revision_to_come(kafka: KafkaSettings, plan_topic: str, state: StepLogState) -> Revision | None:
+    """The one to which the transition under way leads. None if there is no transition, and if it can turn no more, because output of its switch
+    is written, or because it was aborted. Raises PlanMissing and StateLost."""
+    phase = state.revisions.phase
+    if not isinstance(phase, Filling | Detached | Switching):
+        return None
+    return _read(kafka, plan_topic, phase.intent.number, phase.intent.plan)
+
+
+def _read(kafka: KafkaSettings, plan_topic: str, number: int, plan: str) -> Revision:
+    text = read_plan(kafka, plan_topic, plan)
     try:
-        return Revision(record.number, document_of(text))
+        return Revision(number, document_of(text))
     except BadDocument as error:
         raise StateLost(
-            f"topic {plan_topic!r}: the plan document {record.plan} of revision {record.number} cannot be read: {error}.",
+            f"topic {plan_topic!r}: the plan document {plan} of revision {number} cannot be read: {error}.",
             "If a newer Stepwell has written it, run that one. Otherwise rebuild the state with `stepwell run --full-refresh`.",
         ) from error
 

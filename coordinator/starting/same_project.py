@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import xxhash
 
 from coordinator.revisions.continuing import continuing_numbers
-from coordinator.revisions.document import Revision
+from coordinator.revisions.document import PlanDocument, Revision
 from coordinator.revisions.leaves import difference_text as changed_property
 from coordinator.revisions.leaves import differences, leaves_of
+from coordinator.revisions.loads import with_recorded_loads
+from coordinator.revisions.marks import with_marks_of
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import CircuitChanged, StateLost
 from coordinator.starting.release import refuse_other_release
@@ -49,6 +52,21 @@ def numbers_if_continued(
             raise
         return numbers
     return None
+
+
+def as_recorded(files: PipelineSpec, recorded: PlanDocument) -> PipelineSpec:
+    """The project of the files with what only the recorded one knows: the loads of batch tables, and the marks of views."""
+    named = replace(files, inputs=with_recorded_loads(files.inputs, recorded.inputs))
+    return with_marks_of(recorded, named).spec(named)
+
+
+def what_differs(files: PipelineSpec, recorded: PlanDocument) -> str:
+    """How the project of the files differs from a recorded one; empty if it does not."""
+    now = as_recorded(files, recorded)
+    differs = list(differences(leaves_of(recorded), leaves_of(now)))
+    if not differs and now.circuit.fingerprint != recorded.circuit.fingerprint:
+        differs = _changed_views(json.loads(recorded.circuit.to_json()), json.loads(now.circuit.to_json()))
+    return "; ".join(differs)
 
 
 def _check_project(spec: PipelineSpec, state: StepLogState, revision: Revision | None) -> None:

@@ -12,7 +12,7 @@ from base.on_change import OnChange
 from coordinator.revisions.choices import Chosen
 from coordinator.specification import PipelineSpec
 from coordinator.starting.beginning import beginning
-from coordinator.starting.in_force import revision_in_force
+from coordinator.starting.in_force import revision_in_force, revision_to_come
 from coordinator.starting.same_project import numbers_if_continued
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands.common import note
@@ -49,7 +49,8 @@ def take_from_running(
 def refuse_what_cannot_begin(spec: PipelineSpec, log: StepLogState, on_change: OnChange, chosen: Chosen) -> None:
     """Raises what a start would raise after its claim, because of the project, of the state on this host, or of this release."""
     revision = revision_in_force(spec.kafka, spec.plan_topic, log)
-    begins = beginning(spec, revision, log, on_change, chosen)
+    to_come = revision_to_come(spec.kafka, spec.plan_topic, log)
+    begins = beginning(spec, revision, log, on_change, chosen, to_come=to_come)
     if not begins.is_recorded:
         numbers_if_continued(begins.spec, log, revision, may_continue=True)
     if spec.on_cluster:

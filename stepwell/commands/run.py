@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
+from base.fault import ExitCode
 from base.limits import WORKERS_MAX
 from base.memory import keep_freed_memory
 from base.on_change import OnChange
@@ -28,6 +30,7 @@ from stepwell.commands.common import (
 )
 from stepwell.commands.log_lines import is_json, keep_lines, use_format
 from stepwell.commands.spark import SPARK_LOG, start_spark
+from stepwell.commands.transition_text import transition_text, ways_out
 
 
 def run(
@@ -117,10 +120,13 @@ def run(
                 workers=workers,
             )
             status = serve(project, spark, options)
+        told = "\n".join([end_text(status), *under_way_lines(status)])
         if is_json() and not as_json:
-            note(end_text(status))
+            note(told)
         else:
-            show(status, as_json=as_json, text=end_text(status))
+            show(status, as_json=as_json, text=escape(told))
+        if apply and available_now and stands_still(status):
+            raise typer.Exit(int(ExitCode.STATE))
 
 
 def _refuse_choices(*, says_how: bool, says_reload: bool) -> None:
@@ -140,3 +146,21 @@ def end_text(status: Mapping[str, Any]) -> str:
     late = ", ".join(f"{view}: {count:,}" for view, count in sorted(status["late"].items()) if count)
     text += f"; malformed messages left out, by source: {skipped}" if skipped else ""
     return text + (f"; late rows left out, by view: {late}" if late else "")
+
+
+def under_way_lines(status: Mapping[str, Any]) -> list[str]:
+    """What the end of a run leaves of a transition, and what can be done about it; empty without one."""
+    transition = status["transition"]
+    if transition is None:
+        return []
+    if transition["phase"] == "preparing":  # nothing is recorded of it
+        return ["the change in the files is not applied: the run was stopped while it was prepared"]
+    ways = ways_out(transition)
+    goes_on = "The next `stepwell run` goes on with it" + (", and while that runs:" if ways else ".")
+    return [f"the transition is not settled: {transition_text(transition)}", goes_on, *ways]
+
+
+def stands_still(status: Mapping[str, Any]) -> bool:
+    """Whether a transition waits for the user, so that what was to be applied is not in force."""
+    transition = status["transition"]
+    return transition is not None and (transition["phase"] in ("held", "detached") or transition["is_paused"])

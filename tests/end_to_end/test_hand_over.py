@@ -72,3 +72,32 @@ def test_what_cannot_begin_is_refused_before_the_old_service_is_asked(play: Play
     file.write_bytes(b"no database")
     with pytest.raises(StepwellError, match="worker 0 cannot be opened by this release"):
         refuse_what_cannot_begin(resolved.spec, log, "refuse", NOTHING_CHOSEN)
+
+
+def test_another_change_while_a_transition_is_held_leaves_the_old_service_running(
+    play: Playground, tmp_path: Path
+) -> None:
+    """And a run that was to apply it, and ends with what is there, says that it is still held."""
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 100))
+    resolved = play.resolve(project())
+    old_log, refused_log, held_log = (tmp_path / f"{name}.log" for name in ("old", "refused", "held"))
+    with service(resolved, old_log) as old:
+        wait_until(lambda: "control at" in old_log.read_text())
+        until(resolved, "rows", 100)
+        play.write(project(where="WHERE amount > 10"))
+        client_of(resolved).ask_revision("apply", {"hold": True})
+        client_of(resolved).wait(lambda shown: (shown["transition"] or {}).get("phase") == "held", WAIT_SECONDS_MAX)
+        play.write(project(where="WHERE amount > 20"))
+        with service(resolved, refused_log, "--hand-over", "--apply") as refused:
+            assert refused.wait(WAIT_SECONDS_MAX) == ExitCode.STATE, refused_log.read_text()
+        assert "the transition to revision 2 is under way, and the files have another" in refused_log.read_text()
+        assert old.poll() is None and client_of(resolved).status()["phase"] == "run"
+        client_of(resolved).ask("stop")
+        assert old.wait(WAIT_SECONDS_MAX) == ExitCode.OK, old_log.read_text()
+    play.write(project(where="WHERE amount > 10"))
+    with service(resolved, held_log, "--available-now", "--apply") as ended:
+        assert ended.wait(WAIT_SECONDS_MAX) == ExitCode.STATE, held_log.read_text()
+    said = held_log.read_text()
+    assert "the transition is not settled: revision 1 -> 2: held: it waits for" in said, said
+    assert "`stepwell revision switch` makes the switch" in said, said

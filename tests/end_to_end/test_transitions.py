@@ -6,7 +6,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
+from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import document_of
 from coordinator.revisions.recorded import NothingRecorded
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused, TurnTransition
@@ -14,6 +16,7 @@ from coordinator.starting.errors import CircuitChanged
 from engine.model.circuit import Circuit
 from faults.points import TRANSITION, Crash, Order, Point, arm
 from io_kafka.clients.plan_topic import read_plan
+from io_kafka.step_log.revision_state import Clearing, Filling
 from tests.end_to_end.harness import Playground, Resolved, Running, wait_until
 
 PROJECT = """
@@ -284,3 +287,71 @@ def test_two_sources_read_one_topic(play: Playground, workers: int) -> None:
     play.run(now)
     play.check(now)
     play.check_steps(now)
+
+
+def held(play: Playground, before: Resolved, now: Resolved) -> None:
+    """A service is stopped while a transition to this project is held."""
+    with play.running(before) as run:
+        apply(run, now, hold=True)
+        run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
+
+
+def test_another_change_is_refused_at_a_start_that_finds_a_transition(
+    play: Playground,
+) -> None:
+    """The same change goes on, so a service that ends in the middle can be started with the same command again."""
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 60))
+    before, now = play.resolve(project()), play.resolve(project(where="WHERE amount > 10"))
+    another = play.resolve(project(where="WHERE amount > 20", more=NEW_VIEW))
+    held(play, before, now)
+    for files, differs in ((another, r"view totals.*view best \(new\)"), (before, "view totals")):
+        with pytest.raises(
+            TransitionRefused, match=f"to revision 2 is under way.*what differs from that revision: .*{differs}"
+        ) as refused:
+            play.run(files, on_change="apply")
+        assert "`stepwell run --as-recorded`" in refused.value.what_to_do
+    with pytest.raises(TransitionRefused, match="begun without the choices of this run"):
+        play.run(now, on_change="apply", chosen=Chosen(from_now=("orders",)))
+    assert isinstance(play.log(now).revisions.phase, Filling), "a refused start has changed something"
+    with capture_logs() as said:
+        shown = play.run(another)  # it applies nothing, and says so
+    assert any("the files have another project, which is not applied" in each["event"] for each in said), said
+    assert shown["transition"]["phase"] == "held"
+    for chosen in (NOTHING_CHOSEN, Chosen(gradual=True)):
+        shown = play.run(now, on_change="apply", chosen=chosen)
+        assert (shown["revision"], shown["transition"]["phase"]) == (1, "held")
+    with play.running(now, on_change="apply") as run:
+        run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
+        run.requests.ask_revision(TurnTransition("switch"), ORDER_SECONDS)
+        settled(run)
+    assert is_in_force(play, now)
+    play.run(another, on_change="apply")
+    assert is_in_force(play, another)
+    play.check(another)
+    play.check_steps(another)
+
+
+@pytest.mark.parametrize("outcome", ["switched", "aborted"])
+def test_a_start_applies_another_change_when_the_transition_that_it_finds_is_settled(
+    play: Playground, outcome: str
+) -> None:
+    """Such a transition can turn no more, so nothing has to be decided."""
+    play.topic("orders", 2)
+    play.send("orders", orders(0, 60))
+    before, now = play.resolve(project()), play.resolve(project(where="WHERE amount > 10"))
+    another = play.resolve(project(where="WHERE amount > 20", more=NEW_VIEW))
+    held(play, before, now)
+    with arm(Order("clear.inside", "raise")), play.running(now) as run:
+        run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
+        with suppress(TransitionRefused, Crash):
+            run.requests.ask_revision(TurnTransition("switch" if outcome == "switched" else "abort"), ORDER_SECONDS)
+        wait_until(lambda: run.fault is not None)
+        assert isinstance(run.fault, Crash), run.fault
+        run.fault = None
+    phase = play.log(now).revisions.phase
+    assert isinstance(phase, Clearing) and phase.is_switched == (outcome == "switched")
+    shown = play.run(another, on_change="apply")
+    assert shown["transition"] is None and is_in_force(play, another)
+    play.check(another)
+    play.check_steps(another)

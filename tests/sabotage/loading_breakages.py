@@ -49,9 +49,9 @@ LOADED = (
         "a service starts with the project that was applied",
         (
             Edit(
-                "coordinator/starting/beginning.py",
-                "with_marks_of(revision.document, named).spec(named)",
-                "with_marks_of(revision.document, files).spec(files)",
+                "coordinator/starting/same_project.py",
+                "with_marks_of(recorded, named).spec(named)",
+                "with_marks_of(recorded, files).spec(files)",
             ),
         ),
         (f"{TEST_LOADING}::test_an_old_copy_of_the_state_that_would_read_a_deleted_load_is_refused",),

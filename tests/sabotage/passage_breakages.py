@@ -9,8 +9,10 @@ TRANSITIONS_ = "coordinator/transition/transitions.py"
 MACHINE, FILL_CIRCUITS = "coordinator/transition/machine.py", "engine/analysis/fill_circuits.py"
 TEST_HOLDING, TEST_MACHINE = "tests/coordinator/test_holding.py", "tests/coordinator/test_transition_machine.py"
 TEST_FILLING, TEST_WORLDS = "tests/engine/test_filling.py", "tests/simulator/test_scenarios.py"
+LEADING_ON, TEST_TRANSITIONS = "coordinator/starting/leading_on.py", "tests/end_to_end/test_transitions.py"
 TEST_AGAIN = "tests/end_to_end/test_reading_again.py"
 FILLED, RECORDED = "filled state is that of a fresh run", "a step runs what the log says"
+APPLIED = "a change that is asked for is applied, or refused"
 ONCE, A_RUNS_ON = "exactly once", "new nodes cannot hurt the revision in force"
 
 PASSAGES = (
@@ -159,12 +161,60 @@ PASSAGES = (
         (
             Edit(
                 "coordinator/starting/beginning.py",
-                "    if (phase := state.revisions.phase) is not None:\n",
-                "    if (phase := state.revisions.phase) == on_change:\n",
+                "    if to_come is not None:\n",
+                "    if phase is not None:\n        return Beginning(marked)\n    if to_come is not None:\n",
             ),
         ),
         (f"{TEST_WORLDS}::test_a_run_goes_on_with_a_transition_whatever_is_in_the_files",),
         tells="a transition to revision 2 is under way",
+    ),
+    Breakage(
+        "another-change-dropped",
+        "`stepwell run --apply` drops the change in the files in silence, because a transition to another project is under way.",
+        APPLIED,
+        (Edit(LEADING_ON, '        if on_change == "apply":\n', "        if on_change is None:\n"),),
+        (f"{TEST_TRANSITIONS}::test_another_change_is_refused_at_a_start_that_finds_a_transition",),
+    ),
+    Breakage(
+        "choices-of-another-run",
+        "`stepwell run --apply` with choices goes on with a transition that was begun without them.",
+        APPLIED,
+        (
+            Edit(
+                LEADING_ON,
+                "    if not is_as_chosen(chosen, choices, files.inputs):",
+                "    if is_as_chosen(chosen, choices, files.inputs) is None:",
+            ),
+        ),
+        (f"{TEST_TRANSITIONS}::test_another_change_is_refused_at_a_start_that_finds_a_transition",),
+    ),
+    Breakage(
+        "own-transition-refused",
+        "A service that ends in the middle of its own transition cannot be started again with the same choices in another order.",
+        APPLIED,
+        (Edit(LEADING_ON, "gradual=choices.gradual).normal()", "gradual=choices.gradual)"),),
+        ("tests/coordinator/test_leading_on.py::test_the_choices_of_a_transition_are_known_again",),
+    ),
+    Breakage(
+        "asked-before-the-end",
+        "A start that finds a transition to be settled asks for the next one at once, which is refused.",
+        APPLIED,
+        (
+            Edit(
+                "coordinator/loop.py",
+                "if self._to_apply is not None and self._writer.state.revisions.phase is None:",
+                "if self._to_apply is not None:",
+            ),
+        ),
+        (f"{TEST_TRANSITIONS}::test_a_start_applies_another_change_when_the_transition_that_it_finds_is_settled",),
+        tells="is under way",
+    ),
+    Breakage(
+        "held-and-nothing-said",
+        "`run --available-now --apply` ends with exit code 0 and says nothing of the transition that is held.",
+        APPLIED,
+        (Edit("stepwell/commands/run.py", 'in ("held", "detached")', 'in ("detached",)'),),
+        ("tests/stepwell/test_help.py::test_the_last_lines_of_a_run_say_what_is_left_of_a_transition",),
     ),
     Breakage(
         "counted-for-ever-after-an-abort",

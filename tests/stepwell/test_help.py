@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from stepwell.commands.run import end_text
+from stepwell.commands.run import end_text, stands_still, under_way_lines
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
 from stepwell.planning.resolver import resolve, survey
@@ -123,3 +123,25 @@ def test_the_last_line_of_a_run_says_what_was_left_out() -> None:
     assert end_text(status).endswith(
         "read in this run; malformed messages left out, by source: a: 3, orders: 1,200; late rows left out, by view: v: 2"
     )
+
+
+def test_the_last_lines_of_a_run_say_what_is_left_of_a_transition() -> None:
+    """`run --available-now --apply` ends with the exit code of `apply` then."""
+    assert under_way_lines({"transition": None}) == [] and not stands_still({"transition": None})
+    shown = {"number": 2, "is_paused": False, "filled": 0.5, "seconds_left": None, "held_because": "H", "error": ""}
+    for phase, is_paused, told, waits in (
+        (
+            "held",
+            False,
+            ["revision 1 -> 2: held: H", "with it, and while that runs:", "`stepwell revision switch`"],
+            True,
+        ),
+        ("detached", False, ["revision 1 -> 2: detached", "`stepwell revision resume`"], True),
+        ("filling", True, ["revision 1 -> 2: paused", "`stepwell revision resume`"], True),
+        ("filling", False, ["revision 1 -> 2: being filled, 50 % filled", "goes on with it."], False),
+        ("preparing", False, ["the change in the files is not applied"], False),
+    ):
+        status = {"transition": {**shown, "phase": phase, "is_paused": is_paused}}
+        text = "\n".join(under_way_lines(status))
+        assert all(part in text for part in told), text
+        assert stands_still(status) == waits, phase
