@@ -96,7 +96,7 @@ def _show_sources(spark: SparkSession, resolved: ResolvedProject, inputs: Mappin
         if source.mode != "append":  # there the parsed messages are kept already (_parsed), and each is a row
             # Many views read it, so it is computed once: by the first of them, because a job of its own would cost more than its rows.
             table = table.localCheckpoint(eager=False)
-        table.createOrReplaceTempView(source.handle)
+        table.createOrReplaceTempView(quote_for_spark(source.handle))
 
 
 def _views(
@@ -133,7 +133,7 @@ def _views(
             errors[view.name] = error
             content = _without_answer(spark, view)
         if view.kind != "sink":
-            content.createOrReplaceTempView(view.name)
+            content.createOrReplaceTempView(quote_for_spark(view.name))
         if view.name in of_views:
             _show_sources(spark, resolved, inputs)
     return answers
@@ -158,7 +158,7 @@ def _show_temporary_views(spark: SparkSession, definitions: Definitions, waiting
         before, left = left, []
         for name in before:
             try:
-                definitions.flows_of(name)[0].query(spark).createOrReplaceTempView(name)
+                definitions.flows_of(name)[0].query(spark).createOrReplaceTempView(quote_for_spark(name))
             except AnalysisException as error:
                 if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
                     raise

@@ -26,6 +26,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from base.slots import why_no_partition
+from base.text.type_names import quote_for_spark
 from base.version import VersionId
 from coordinator.starting.circuit_file import StateOwner, read_owner
 from coordinator.starting.same_project import check_same_circuit
@@ -162,7 +163,7 @@ def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadVie
             session.conf.set(key, OF_FEW_BYTES[key])
     for name, table in zip(named, tables, strict=True):
         frame = frame_of(session, table, views[name].schema.toNullable())
-        frame.createOrReplaceTempView(views[name].name)
+        frame.createOrReplaceTempView(quote_for_spark(views[name].name))
     return Answer(version, _analyse(session, sql))
 
 
@@ -250,7 +251,7 @@ def _views_named(
             raise _not_kept(name, resolved, views)
         known.append(name.lower())
         view = views[name.lower()]
-        session.createDataFrame([], view.schema.toNullable()).createOrReplaceTempView(view.name)
+        session.createDataFrame([], view.schema.toNullable()).createOrReplaceTempView(quote_for_spark(view.name))
 
 
 def _check_is_query(session: SparkSession, sql: str) -> None:
@@ -276,14 +277,20 @@ def _not_kept(name: str, resolved: ResolvedProject, views: Mapping[str, Resolved
     if view is not None and view.output is not None:
         return QueryError(
             f"{view.name} is not kept: it is published in mode append to topic {view.output.topic}, which holds its rows",
-            f"Read that topic; or add a view over it, without a topic: CREATE MATERIALIZED VIEW {view.name}_kept AS SELECT * FROM {view.name}.",
+            f"Read that topic; or add a view over it, without a topic: CREATE MATERIALIZED VIEW "
+            f"{_in_sql(view.name + '_kept')} AS SELECT * FROM {_in_sql(view.name)}.",
         )
     if any(source.handle.lower() == name.lower() for source in resolved.sources):
         return QueryError(
             f"{name} is a source: its rows are in its topic, not in the state",
-            f"Add a view over it, without a topic: CREATE MATERIALIZED VIEW all_{name} AS SELECT * FROM {name}.",
+            f"Add a view over it, without a topic: CREATE MATERIALIZED VIEW all_{name} AS SELECT * FROM {_in_sql(name)}.",
         )
     return QueryError(f"there is no view {name}", did_you_mean(name, [v.name for v in views.values()], "kept views"))
+
+
+def _in_sql(name: str) -> str:
+    """A name as a query writes it: in backticks if it begins with a digit."""
+    return name if name.isidentifier() else quote_for_spark(name)
 
 
 def _columns_of(names: Collection[str], views: Mapping[str, ResolvedView]) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from base.text.type_names import quote_for_spark
+
 
 class ShownNames:
     def __init__(self, spark: SparkSession) -> None:
@@ -21,7 +23,7 @@ class ShownNames:
     def register(self, name: str, streaming: bool, frame: DataFrame) -> None:
         """Makes `frame` a form of the name, and lets queries see it."""
         self._frames[name, streaming] = frame
-        frame.createOrReplaceTempView(name)
+        frame.createOrReplaceTempView(quote_for_spark(name))  # Spark parses it
         self._shown[name] = streaming
 
     def show(self, streaming: bool) -> None:

@@ -41,6 +41,7 @@ from stepwell.project.elements import (
     PythonQuery,
     SqlQuery,
     check,
+    name_in_python,
 )
 from stepwell.project.flow_conf import check_conf, conf_notes
 from stepwell.project.loading import Project
@@ -203,7 +204,7 @@ class _Registry(GraphElementRegistry):  # type: ignore[misc]
 
     def register_output(self, output: Output) -> None:
         location = self.location(output.source_code_location)
-        common: dict[str, Any] = {"name": output.name, "comment": output.comment, "location": location}
+        common: dict[str, Any] = {"name": name_in_python(output.name), "comment": output.comment, "location": location}
         if isinstance(output, TemporaryView):
             self.outputs.append(OutputDefinition("temporary_view", **common))
         elif isinstance(output, Sink):
@@ -254,7 +255,7 @@ class _Registry(GraphElementRegistry):  # type: ignore[misc]
 
         deletes = flow.apply_as_deletes
         query = AutoCdcQuery(
-            target=flow.target,
+            target=name_in_python(flow.target),
             location=location,
             source=auto_cdc.read_table(flow.source),
             keys=names("keys"),
@@ -268,12 +269,17 @@ class _Registry(GraphElementRegistry):  # type: ignore[misc]
         self._add_flow(flow.name or flow.target, flow.target, query, flow)
 
     def _add_flow(self, name: str, target: str, query: PythonQuery | AutoCdcQuery, flow: Flow | AutoCdcFlow) -> None:
-        location = self.location(flow.source_code_location)
+        location, target = self.location(flow.source_code_location), name_in_python(target)
         conf = {key: str(value) for key, value in flow.spark_conf.items()}
         check_conf(conf, view=target, location=location)
         self.flows.append(
             FlowDefinition(
-                name=name, target=target, query=query, location=location, spark_conf=conf, notes=conf_notes(conf)
+                name=name_in_python(name),
+                target=target,
+                query=query,
+                location=location,
+                spark_conf=conf,
+                notes=conf_notes(conf),
             )
         )
 

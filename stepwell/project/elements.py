@@ -19,6 +19,8 @@ from stepwell.errors import Location, ProjectError, did_you_mean
 from stepwell.project.auto_cdc import AutoCdcQuery
 
 _WORD = re.compile(r"\w+")
+_NAME_IN_CATALOG = re.compile(r"\w+", re.ASCII)
+_NOT_IN_CATALOG = re.compile(r"\W", re.ASCII)
 
 Kind = Literal["materialized_view", "table", "temporary_view", "sink"]
 
@@ -134,6 +136,8 @@ def _check_outputs(outputs: Sequence[OutputDefinition], by_name: dict[str, Outpu
                     location=output.location,
                 )
             )
+        elif (why := _why_no_name(output)) is not None:
+            errors.append(ProjectError(*why, view=output.name or None, location=output.location))
         first = by_name.setdefault(output.name.lower(), output)
         if first is not output:
             errors.append(
@@ -141,6 +145,30 @@ def _check_outputs(outputs: Sequence[OutputDefinition], by_name: dict[str, Outpu
                              view=output.name, location=output.location)
             )  # fmt: skip
     return errors
+
+
+def _why_no_name(output: OutputDefinition) -> tuple[str, str] | None:
+    """(what is wrong with the name, what to do); None if Spark allows it. Its catalog checks the names of views and tables. It does not have
+    temporary views, which a query names in backticks, and sinks."""
+    name = output.name
+    if not name:
+        return f"the name of a {KIND_NAMES[output.kind]} is empty", "Give it one."
+    if "`" in name:
+        return f"the name {name} has a backtick in it", "Leave the backtick out."
+    if output.kind not in ("materialized_view", "table") or _NAME_IN_CATALOG.fullmatch(name):
+        return None
+    other = _NOT_IN_CATALOG.sub("_", name)
+    advice = "" if set(other) == {"_"} else f" Call it {other}."
+    return (
+        f"{name} is no name of a {KIND_NAMES[output.kind]}",
+        f"As in Spark's catalog, such a name has the letters a to z, digits and _ alone.{advice}",
+    )
+
+
+def name_in_python(text: str) -> str:
+    """The name that a definition in Python gives. Spark reads it as SQL does, so it may stand in backticks."""
+    bare = text[1:-1]
+    return bare if text == f"`{bare}`" and "`" not in bare else text
 
 
 def _check_flows(flows: Sequence[FlowDefinition], by_name: dict[str, OutputDefinition]) -> list[ProjectError]:

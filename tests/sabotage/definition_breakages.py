@@ -8,9 +8,52 @@ AUTO_CDC, TEST_AUTO_CDC = "stepwell/project/auto_cdc.py", "tests/stepwell/loweri
 DEFINITIONS, SQL_FILES = "stepwell/project/definitions.py", "stepwell/project/sql_files.py"
 TEST_API = "tests/stepwell/test_definitions_api.py"
 
+TEST_NAMES = "tests/stepwell/test_query.py::test_names_that_need_backticks_are_read_and_asked"
 STRUCTS = "tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers[structs with other names]"
 
 DEFINED = (
+    Breakage(
+        "names-parsed-by-spark",
+        "A view whose name begins with a digit cannot be read by another view.",
+        "what Spark's catalog takes works",
+        (Edit("stepwell/planning/shown_names.py", "TempView(quote_for_spark(name))", "TempView(name)"),),
+        (TEST_NAMES,),
+        tells="Invalid view name",
+    ),
+    Breakage(
+        "names-parsed-in-an-answer",
+        "A view whose name begins with a digit cannot be asked by `stepwell query`.",
+        "what Spark's catalog takes works",
+        (
+            Edit(
+                "stepwell/inspection/query.py",
+                "createOrReplaceTempView(quote_for_spark(views[name].name))",
+                "createOrReplaceTempView(views[name].name)",
+            ),
+        ),
+        (TEST_NAMES,),
+    ),
+    Breakage(
+        "names-that-no-query-reads",
+        "A table may have a name that Spark's catalog does not take.",
+        "what is refused is refused at its definition",
+        (Edit("stepwell/project/elements.py", 're.compile(r"\\w+", re.ASCII)', 're.compile(r".+")'),),
+        ("tests/stepwell/test_definitions.py::test_a_table_has_a_name_that_sparks_catalog_takes",),
+    ),
+    Breakage(
+        "backticks-in-names",
+        "The backticks of a name in Python are a part of it.",
+        "what Spark's catalog takes works",
+        (
+            Edit(
+                DEFINITIONS,
+                '{"name": name_in_python(output.name)',
+                '{"name": output.name',
+            ),
+        ),
+        ("tests/stepwell/test_definitions.py::test_flows_and_targets_in_python_may_stand_in_backticks",),
+        tells="has a backtick in it",
+    ),
     Breakage(
         "fields-of-a-list-by-their-names",
         "Structs in a list are compared by the names of their fields, so `(a, b) IN ((1, 2))` is never true.",

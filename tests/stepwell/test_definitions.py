@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 from pyspark import pipelines as dp
-from pyspark.errors import ArithmeticException
+from pyspark.errors import AnalysisException, ArithmeticException
 from pyspark.pipelines import flow, graph_element_registry, output
 from pyspark.sql import SparkSession
 
@@ -111,6 +112,7 @@ def test_set_is_in_force_for_the_flows_below_it(tmp_path: Path, spark: SparkSess
     assert flows["named"].query.columns == ("a", "b")
 
 
+PYTHON = "from pyspark import pipelines as dp\n"
 VIEW = "CREATE MATERIALIZED VIEW v AS SELECT 1 AS a;\n"
 
 
@@ -236,3 +238,71 @@ def test_spark_can_still_log_its_errors_after_being_quiet(spark: SparkSession) -
         pass
     with pytest.raises(ArithmeticException):
         spark.sql("SELECT 1 / id FROM range(1)").collect()
+
+
+@pytest.mark.parametrize(
+    "name", ["2024", "1e5", "_", "SELECT", "x_1", "my-src", "odd name", "größe", "日本", "٣", "a$b", "straße"]
+)
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "CREATE MATERIALIZED VIEW `{}` AS SELECT 1 AS a;",
+        "CREATE STREAMING TABLE `{}` (a INT) USING kafka TBLPROPERTIES ('subscribe' = 'a');",
+        "@dp.materialized_view(name='{}')\ndef v(): return spark.range(1)",
+        "@dp.materialized_view(name='`{}`')\ndef v(): return spark.range(1)",
+        "dp.create_streaming_table('{}')",
+    ],
+)
+def test_a_table_has_a_name_that_sparks_catalog_takes(
+    tmp_path: Path, spark: SparkSession, name: str, definition: str
+) -> None:
+    """Spark itself is asked. What it refuses is refused where it is defined."""
+    is_python = not definition.startswith("CREATE")
+    text = ("from pyspark import pipelines as dp\n" if is_python else "\n") + definition.format(name)
+    file = "a.py" if is_python else "a.sql"
+    if is_allowed(name, tmp_path, spark):
+        assert [output.name for output in load(tmp_path, spark, {file: text}).outputs] == [name]
+    else:
+        with pytest.raises(ProjectError, match=rf"(?s){file}:2: {re.escape(name)}: .*is no name of a.*As in Spark's"):
+            load(tmp_path, spark, {file: text})
+
+
+def is_allowed(name: str, folder: Path, spark: SparkSession) -> bool:
+    with quiet_spark():
+        try:
+            spark.sql(f"CREATE TABLE `{name}` (a INT) USING csv LOCATION '{folder}/table'")
+        except AnalysisException as refused:
+            assert refused.getCondition() == "INVALID_SCHEMA_OR_RELATION_NAME", refused
+            return False
+    spark.sql(f"DROP TABLE `{name}`")
+    return True
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"a.sql": "CREATE STREAMING TABLE `my-src`;"}, r"Call it my_src"),
+        ({"a.py": PYTHON + "dp.create_sink('a`b', 'kafka', {'topic': 'o'})"}, r"a\.py:2: a`b: .*has a backtick in it"),
+        ({"a.sql": "CREATE TEMPORARY VIEW `a``b` AS SELECT 1;"}, r"a\.sql:1: a`b: .*has a backtick in it"),
+        ({"a.py": PYTHON + "dp.create_sink('', 'kafka', {'topic': 'o'})"}, r"a\.py:2: the name of a sink is empty"),
+    ],
+)  # fmt: skip
+def test_names_that_are_refused(tmp_path: Path, spark: SparkSession, files: dict[str, str], says: str) -> None:
+    with pytest.raises(ProjectError, match=says):
+        load(tmp_path, spark, files)
+
+
+def test_flows_and_targets_in_python_may_stand_in_backticks(tmp_path: Path, spark: SparkSession) -> None:
+    text = (
+        PYTHON
+        + """
+dp.create_streaming_table("`2024`")
+dp.create_auto_cdc_flow(target="`2024`", source="`1src`", keys=["k"], sequence_by="n")
+dp.create_sink("my-sink", "kafka", {"topic": "o"})
+@dp.append_flow(target="`my-sink`", name="`my flow`")
+def f(): return spark.readStream.table("`1src`")
+"""
+    )
+    found = load(tmp_path, spark, {"a.py": text})
+    assert [output.name for output in found.outputs] == ["2024", "my-sink"]
+    assert [(flow.name, flow.target) for flow in found.flows] == [("2024", "2024"), ("my flow", "my-sink")]

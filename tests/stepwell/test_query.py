@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import IO
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 from pyspark.sql.types import StructType
@@ -110,6 +112,37 @@ def test_content_is_the_batch_answer_and_names_its_step(auction: Auction) -> Non
         assert compare(view, answer.rows, expected[view]).equal
     joined = "WITH b AS (SELECT * FROM best) SELECT sum(n) AS n FROM b WHERE item IN (SELECT item FROM all_bids)"
     assert query(auction.project, auction.circuit, joined).rows.collect() == [(54,)]
+
+
+NUMBERED = """
+CREATE STREAMING TABLE `1src` (item STRING, price INT)
+  USING kafka TBLPROPERTIES ('subscribe' = '@bids', 'format' = 'json');
+CREATE TEMPORARY VIEW `odd name` AS SELECT item, price FROM `1src` WHERE price > 2;
+CREATE MATERIALIZED VIEW `2024` AS SELECT item, sum(price) AS price FROM `odd name` GROUP BY item;
+CREATE MATERIALIZED VIEW `1e5` AS SELECT max(price) AS price, count(*) AS n FROM `2024`;
+CREATE MATERIALIZED VIEW `7passed` TBLPROPERTIES ('topic' = '@passed', 'mode' = 'append') AS SELECT item FROM `1src`;
+"""
+
+
+def test_names_that_need_backticks_are_read_and_asked(
+    spark: SparkSession, broker: Broker, tmp_path: Path, topic_prefix: str
+) -> None:
+    auction = Auction(spark, broker, tmp_path, topic_prefix, NUMBERED)
+    auction.send(*({"item": f"i{n % 3}", "price": n} for n in range(20)))
+    auction.run()
+    expected = batch_answer(auction.project, {auction.topic: auction.messages})
+    for view in ("2024", "1e5"):
+        try:
+            answer = query(auction.project, auction.circuit, f"SELECT * FROM `{view}`")
+        except AnalysisException as refused:
+            pytest.fail(f"{view} cannot be asked: {refused}")
+        assert compare(view, answer.rows, expected[view]).equal
+    for name, advised in (
+        ("1src", "all_1src AS SELECT * FROM `1src`"),
+        ("7passed", "`7passed_kept` AS SELECT * FROM `7passed`"),
+    ):
+        with pytest.raises(QueryError, match=re.escape(f"CREATE MATERIALIZED VIEW {advised}.")):
+            query(auction.project, auction.circuit, f"SELECT * FROM `{name}`")
 
 
 @pytest.mark.long
