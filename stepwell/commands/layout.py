@@ -266,8 +266,9 @@ def _rescale_offline(project: Project, workers: int, is_fixed: bool | None) -> d
     from stepwell.commands.rescale import refuse_without_need, rescale_offline
 
     policy = _policies(project).get(is_fixed)
-    refuse_without_need(*_read_layout(project), workers, policy)
-    return rescale_offline(project, workers, policy)
+    record, log = _read_layout(project)
+    refuse_without_need(record, log, workers, policy)
+    return rescale_offline(project, workers, policy, is_recorded=log.revision is not None)
 
 
 def _mode_now(mode: str | None) -> str | None:

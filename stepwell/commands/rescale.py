@@ -10,6 +10,7 @@ import typer
 from rich.live import Live
 
 from base.fault import ExitCode
+from base.on_change import OnChange
 from coordinator.goal import Goal
 from coordinator.starting.layouts import has_same_target, layout_of, part_of
 from engine.model.layout import Policy
@@ -117,8 +118,10 @@ def refuse_without_need(record: LayoutRecord, log: StepLogState, workers: int, p
         )
 
 
-def rescale_offline(project: Project, workers: int, policy: Policy | None) -> dict[str, Any]:
-    """A run that makes the change, reads no new input, and leaves. Returns its last status. Raises NotAsAsked if it was stopped before."""
+def rescale_offline(project: Project, workers: int, policy: Policy | None, *, is_recorded: bool) -> dict[str, Any]:
+    """A run that makes the change, reads no new input, and leaves. Returns its last status. Raises NotAsAsked if it was stopped before.
+    `is_recorded`: whether the step log has the project, as all but logs of a former format. Then it is the one that runs: the slots that move
+    are those of its state, whatever is in the files."""
     from stepwell.commands.spark import (
         SPARK_LOG,
         start_spark,
@@ -127,7 +130,14 @@ def rescale_offline(project: Project, workers: int, policy: Policy | None) -> di
     with start_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
         from stepwell.commands.serve import RunOptions, serve
 
-        status = serve(project, spark, RunOptions(workers=workers, policy=policy, goal=Goal.RESCALE))
+        if is_recorded:
+            note(
+                "the workers change with the recorded project: the definitions in the files are not read, and no change of them is applied"
+            )
+        on_change: OnChange = "keep" if is_recorded else "refuse"
+        status = serve(
+            project, spark, RunOptions(workers=workers, policy=policy, goal=Goal.RESCALE, on_change=on_change)
+        )
     layout = status["layout"]
     if not layout:
         raise typer.Exit(int(ExitCode.INTERRUPTED))

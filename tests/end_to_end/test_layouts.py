@@ -5,7 +5,10 @@ operator takes longer than such a change."""
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -33,7 +36,7 @@ from io_kafka.step_log.layout_records import LayoutIntent
 from storage.database import Database
 from storage.host_folder import HostFolder
 from tests.end_to_end import everything, sums
-from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, has_workers, renamed
+from tests.end_to_end.harness import ROOT, WAIT_SECONDS_MAX, Playground, Resolved, Running, has_workers, renamed
 from tests.end_to_end.test_placement import contents
 from tests.end_to_end.threads import LOOPBACK, ThreadLauncher, threads
 
@@ -399,3 +402,31 @@ def test_a_setting_that_nobody_has_touched_does_not_undo_a_change(play: Playgrou
     play.run(replace(resolved, spec=replace(resolved.spec, workers=None)), threads())
     assert members(play, resolved) == 1
     assert 0 not in play.check(resolved).values()
+
+
+def change_by_command(resolved: Resolved, workers: int) -> subprocess.CompletedProcess[str]:
+    """`stepwell layout change`, which starts Spark in a process of its own."""
+    spec = str(resolved.project.project.spec_file)
+    command = [sys.executable, "-m", "stepwell.cli", "layout", "change", "--workers", str(workers), "--spec", spec]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=WAIT_SECONDS_MAX, check=False
+    )
+
+
+def test_a_change_without_a_service_does_not_depend_on_the_files(play: Playground) -> None:
+    """They may have a change that is not applied, or be wrong."""
+    resolved = small_for(play, 1)
+    send_small(play, 1)
+    play.run(resolved)
+    for workers, wrong in ((3, sums.files().popitem()[1].replace("sum(", "max(")), (2, "SELECT (1;")):
+        play.write(dict.fromkeys(sums.files(), wrong), {"stepwell.workers": 1})
+        changed = change_by_command(resolved, workers)
+        assert changed.returncode == 0, changed.stderr
+        assert "the definitions in the files are not read" in changed.stderr, changed.stderr
+        assert len(play.log(resolved).current_layout.placed.births) == workers
+    play.write(sums.files(), {"stepwell.workers": 1})
+    send_small(play, 2)
+    play.run(resolved)
+    play.check(resolved)
+    play.check_steps(resolved)

@@ -36,6 +36,19 @@ ONE_OWNER, SILENCE, BOUNDED, VERSIONS = "7 one owner", "no silence", "9 bounded"
 
 LAYOUT = (
     Breakage(
+        "layout-of-the-files",
+        "`stepwell layout change` without a service needs files that have no change.",
+        "a change of the layout is one of the state",
+        (
+            Edit(
+                "stepwell/commands/rescale.py",
+                '"keep" if is_recorded else "refuse"',
+                '"refuse"',
+            ),
+        ),
+        ("tests/end_to_end/test_layouts.py::test_a_change_without_a_service_does_not_depend_on_the_files",),
+    ),
+    Breakage(
         "wish-not-dropped",
         "A change that was taken back before it began still waits for its workers.",
         SILENCE,
