@@ -1,4 +1,4 @@
-"""Why a service does not answer, for processes that live, are stopped and are gone. A silent one is not taken for one that has ended."""
+"""Why a service does not answer: its process lives, is stopped, or has ended. A silent service does not count as one that has ended."""
 
 from __future__ import annotations
 
