@@ -99,8 +99,16 @@ _NOT_IN_GRAMMAR = (
     (re.compile(r"\bCREATE\s+(OR\s+REPLACE\s+)?(SOURCE|STREAM|CONNECTION)\b", re.IGNORECASE), "CREATE SOURCE or STREAM", _KAFKA_TABLE),
     (re.compile(r"\bCREATE\s+(OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE), "CREATE TABLE", _KAFKA_TABLE),
     (re.compile(r"\bCREATE\s+SINK\b", re.IGNORECASE), "CREATE SINK", _PUBLISHED),
+    (re.compile(r"^\s*CREATE\s+(OR\s+REPLACE\s+)?(TEMPORARY\s+)?FUNCTION\b", re.IGNORECASE | re.MULTILINE), "CREATE FUNCTION",
+     "Write the expression in the query, or register a function in a Python file of the project: spark.udf.register(name, function)."),
+    (re.compile(r"^\s*DECLARE\b", re.IGNORECASE | re.MULTILINE), "DECLARE",
+     'Write the value into the query, or give it to spark.sql in a Python file: spark.sql("... :name ...", args={"name": 1}).'),
+    (re.compile(r"^\s*EXECUTE\s+IMMEDIATE\b", re.IGNORECASE | re.MULTILINE), "EXECUTE IMMEDIATE",
+     "Write the statement itself, or make its text in a Python file and give it to spark.sql."),
+    (re.compile(r"^\s*BEGIN\b", re.IGNORECASE | re.MULTILINE), "a script (BEGIN ... END)",
+     "Write each definition as a statement of its own. What decides or repeats stands in a Python file."),
 )  # fmt: skip
-"""Clauses that Spark's parser does not know, and users of other engines write."""
+"""Clauses of other engines, which Spark's parser does not know, and statements of Spark's that define nothing."""
 
 
 def unknown_clause(statement: str, location: Location) -> UnsupportedError | None:

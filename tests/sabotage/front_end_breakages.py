@@ -227,4 +227,11 @@ FRONT_END = (
             "tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers[nested keys with doubles: not in]",
         ),
     ),
+    Breakage(
+        "a-script-is-a-syntax-error",
+        "A BEGIN ... END in an SQL file is a syntax error, and no text says what to write instead.",
+        "an error is told",
+        (Edit("stepwell/project/refusals.py", 're.compile(r"^\\s*BEGIN\\b"', 're.compile(r"^BEGINS\\b"'),),
+        ("tests/stepwell/test_help.py::test_clauses_of_other_engines[BEGIN SELECT 1; END]",),
+    ),
 )

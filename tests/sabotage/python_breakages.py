@@ -40,6 +40,15 @@ PYTHON = (
         ("tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers[python: of no rows]",),
     ),
     Breakage(
+        "two-kinds-of-aggregates-without-a-word",
+        "An aggregate function beside one in Python is refused as an expression that is not supported.",
+        "an error is told",
+        (Edit("stepwell/lowering/rules/python_aggregates.py", "    _refuse_others(items, calls)\n", ""),),
+        (
+            "tests/stepwell/lowering/test_refusals.py::test_a_python_function_of_groups_is_refused_beside_another_function",
+        ),
+    ),
+    Breakage(
         "a-digest-of-the-code-alone",
         "A changed value that a function reads by a global name leaves the circuit as it was.",
         "the state belongs to the circuit",

@@ -36,6 +36,10 @@ SQL = {
     "CREATE MATERIALIZED VIEW v AS SELECT k FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k": "a WINDOW clause of ksqlDB is not supported.*window\\(ts",
     "CREATE MATERIALIZED VIEW v AS SELECT k FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' HOUR))": "a window as a table function is not supported",
     "CREATE MATERIALIZED VIEW v AS SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k PATTERN (a b) DEFINE a AS n > 1)": "MATCH_RECOGNIZE is not supported.*lag",
+    "CREATE TEMPORARY FUNCTION twice(a INT) RETURNS INT RETURN a * 2": "CREATE FUNCTION is not supported.*spark.udf.register",
+    "DECLARE VARIABLE n INT DEFAULT 1": "DECLARE is not supported.*args=",
+    "EXECUTE IMMEDIATE 'SELECT 1'": "EXECUTE IMMEDIATE is not supported.*spark.sql",
+    "BEGIN SELECT 1; END": "a script .* is not supported.*a Python file",
     "DROP TABLE x": "DropTable is not a definition",
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ answer depends on the content alone.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 from engine.model.python_call import PythonCall
 from engine.model.rows import PythonMap
@@ -43,6 +43,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
         return aggregate.build_aggregate(context, node)
     for part in calls.values():
         _check(node, part)
+    _refuse_others(items, calls)
     grouping: list[TreeNode] = node["groupingExpressions"]
     keys = [Output(context.fresh(), tree) for tree in grouping]
     lists = {name: Output(context.fresh(), _list_of_rows(part.children[0])) for name, part in calls.items()}
@@ -78,6 +79,19 @@ def _check(node: TreeNode, part: TreeNode) -> None:
             function.kind,
             f"the aggregate function {function['name']} in Python is not supported with DISTINCT, FILTER, a session window or no arguments",
             _REMEDY,
+        )
+
+
+def _refuse_others(items: list[TreeNode], calls: Mapping[Hashable, TreeNode]) -> None:
+    """Raises UnsupportedPlan if another aggregate function is among the results, or in HAVING. Spark fails then, when it plans the query."""
+    parts = (part for item in items for part in item.walk() if part.kind == "AggregateExpression")
+    other = next((part.children[0] for part in parts if canonical(part) not in calls), None)
+    if other is not None:
+        python = next(iter(calls.values())).children[0]["name"]
+        raise UnsupportedPlan(
+            "Aggregate",
+            f"the aggregate function {python} in Python beside another one ({other.kind}) is not supported, in Spark neither",
+            "Give the other one a view of its own with the same GROUP BY, and join the two",
         )
 
 

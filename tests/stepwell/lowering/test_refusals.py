@@ -6,6 +6,7 @@ import re
 from typing import NoReturn
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -256,6 +257,28 @@ def test_an_append_output_over_a_view_that_retracts_is_refused_with_the_reason(s
     with pytest.raises(UnsupportedError, match=RETRACTING[query]) as caught:
         lower(bench.project())
     assert "'mode' = 'upsert'" in caught.value.what_to_do
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a, counted(b) AS x, count(*) AS n FROM t GROUP BY a",
+        "SELECT a, counted(b) AS x FROM t GROUP BY a HAVING count(*) > 1",
+    ],
+)
+def test_a_python_function_of_groups_is_refused_beside_another_function(spark: SparkSession, query: str) -> None:
+    """With one text, although nodes above read what it does not give. Spark fails too."""
+
+    def frame(session: SparkSession) -> DataFrame:
+        session.udf.register("counted", F.pandas_udf(len, "bigint", F.PandasUDFType.GROUPED_AGG))
+        return session.sql(query)
+
+    (error,) = survey(Workbench(spark).tables("t").view("v", frame).project()).errors
+    assert "counted in Python beside another one (Count)" in str(error) and "a view of its own" in str(error)
+    session = spark.newSession()
+    session.sql("SELECT 1 AS a, 2 AS b").createOrReplaceTempView("t")
+    with pytest.raises(AnalysisException, match="INVALID_PANDAS_UDF_PLACEMENT"):
+        frame(session).collect()
 
 
 @pytest.mark.parametrize("query", GROWING)
