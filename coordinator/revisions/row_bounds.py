@@ -1,8 +1,8 @@
 """How many rows the topic of an output can get at most.
 
 A number is told only if no data can make it too small. So each node between the state or the messages and the view must give at most one
-row for each row of its input, which a join or an explode does not. What is filled anew in a view below
-is not counted in the state, and neither is the difference that a changed view passes on.
+row for each row of its input, which a join or an explode does not. The state of now does not count what a view below is filled with, and
+neither does it count the difference that a changed view passes on.
 """
 
 from __future__ import annotations

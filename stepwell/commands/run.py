@@ -30,7 +30,7 @@ from stepwell.commands.common import (
 )
 from stepwell.commands.log_lines import is_json, keep_lines, use_format
 from stepwell.commands.spark import SPARK_LOG, start_spark
-from stepwell.commands.transition_text import transition_text, ways_out
+from stepwell.commands.transition_text import WAITING, transition_text, ways_out
 
 
 def run(
@@ -163,4 +163,4 @@ def under_way_lines(status: Mapping[str, Any]) -> list[str]:
 def stands_still(status: Mapping[str, Any]) -> bool:
     """Whether a transition waits for the user, so that what was to be applied is not in force."""
     transition = status["transition"]
-    return transition is not None and (transition["phase"] in ("held", "detached") or transition["is_paused"])
+    return transition is not None and (transition["phase"] in WAITING or transition["is_paused"])

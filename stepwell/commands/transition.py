@@ -12,7 +12,7 @@ from rich.live import Live
 
 from base.fault import ExitCode
 from stepwell.commands.common import err, note
-from stepwell.commands.transition_text import GOES_ON, TransitionBar
+from stepwell.commands.transition_text import GOES_ON, WAITING, TransitionBar
 from stepwell.errors import StepwellError
 from stepwell.service.client import ControlClient, NotRunning
 
@@ -44,7 +44,7 @@ class Expected:
         if self.is_over(status):
             return False
         phase = status["transition"]["phase"]
-        return phase in ("held", "detached") or (self.hold and phase == "ready")
+        return phase in WAITING or (self.hold and phase == "ready")
 
     def is_settled(self, status: Mapping[str, Any]) -> bool:
         """Whether there is nothing more to wait for, as far as the status says so."""

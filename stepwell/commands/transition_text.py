@@ -25,6 +25,9 @@ IN_WORDS = {
     "clearing": "the tables that no revision needs are being removed",
 }
 
+WAITING = frozenset({"held", "detached"})
+"""The phases in which a transition waits for the user, whoever has begun it."""
+
 GOES_ON = "`stepwell revision show` shows how far it is."
 
 

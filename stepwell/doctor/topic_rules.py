@@ -76,9 +76,14 @@ def _check(name: str, well: str, found: list[_Finding | None]) -> Check:
 # Inputs
 
 
+def _read_again_ms(checkpoint_interval_s: float) -> float:
+    """For how long a message has to stay in its topic at least, because it may have to be read again."""
+    return 1e3 * RETENTION_CHECKPOINTS_MIN * checkpoint_interval_s
+
+
 def _short_retention(facts: TopicFacts, checkpoint_interval_s: float) -> _Finding | None:
     retention_ms = facts.expiry.get("retention.ms")
-    least_ms = 1e3 * RETENTION_CHECKPOINTS_MIN * checkpoint_interval_s
+    least_ms = _read_again_ms(checkpoint_interval_s)
     if retention_ms is None or retention_ms >= least_ms:
         return None
     return _Finding(
@@ -127,7 +132,7 @@ def _lost_by_size(facts: TopicFacts) -> _Finding | None:
 def _lost_tombstones(facts: TopicFacts, source: SourceSpec, checkpoint_interval_s: float) -> _Finding | None:
     """A row whose tombstone is gone before it was read stays, and no gap in the offsets tells: compaction leaves gaps in any case."""
     stay_ms = facts.config.get("delete.retention.ms")
-    least_ms = 1e3 * max(TOMBSTONE_SECONDS_MIN, RETENTION_CHECKPOINTS_MIN * checkpoint_interval_s)
+    least_ms = max(1e3 * TOMBSTONE_SECONDS_MIN, _read_again_ms(checkpoint_interval_s))
     if not facts.compacted or not source.is_keyed or stay_ms is None or int(stay_ms) >= least_ms:
         return None
     return _Finding(
@@ -140,7 +145,7 @@ def _lost_tombstones(facts: TopicFacts, source: SourceSpec, checkpoint_interval_
 def _compacted_before_a_replay(facts: TopicFacts, source: SourceSpec, checkpoint_interval_s: float) -> _Finding | None:
     """A step that is replayed has to find all messages of its first run, also those whose keys have later ones."""
     lag_ms = facts.config.get("min.compaction.lag.ms")
-    least_ms = 1e3 * RETENTION_CHECKPOINTS_MIN * checkpoint_interval_s
+    least_ms = _read_again_ms(checkpoint_interval_s)
     if not facts.compacted or not source.is_keyed or lag_ms is None or int(lag_ms) >= least_ms:
         return None
     return _Finding(

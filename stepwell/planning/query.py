@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
 from base.text.type_names import quote_for_spark
 from stepwell.errors import (
@@ -19,7 +18,7 @@ from stepwell.errors import (
 )
 from stepwell.planning.spark_errors import STREAMING_SUBQUERY
 from stepwell.project.elements import FlowDefinition, OutputDefinition, SqlQuery
-from stepwell.project.nullability import nullable_in_either
+from stepwell.project.nullability import column_of_all
 from stepwell.project.tables import (
     check_names,
 )
@@ -152,13 +151,12 @@ def common_schema(output: OutputDefinition, queries: list[Query]) -> StructType:
                     "Guard it with coalesce, or leave NOT NULL out.",
                     **place,
                 )
-    nullable = {name for query in queries for name in _nullable_names(query.schema)}
     merged = StructType()
     for column in base.fields:
-        null = column.nullable if declared else column.name.lower() in nullable
-        kind = reduce(nullable_in_either, _types_of(column.name, queries), column.dataType)
+        whole = column_of_all(column, (query.schema for query in queries))
+        null = column.nullable if declared else whole.nullable
         type_ = declared_type(column)
-        merged = merged.add(column.name, kind, null, {DECLARED_KEY: type_} if type_ else None)
+        merged = merged.add(column.name, whole.dataType, null, {DECLARED_KEY: type_} if type_ else None)
     return merged
 
 
@@ -169,13 +167,3 @@ def columns_to_fit(output: OutputDefinition, schema: StructType) -> dict[str, st
         return {}  # a sink is no table
     found = ((field.name, declared_type(field)) for field in schema.fields)
     return {name: type_ for name, type_ in found if type_ is not None}
-
-
-def _types_of(name: str, queries: list[Query]) -> Iterator[DataType]:
-    """The types of a column in all flows."""
-    for query in queries:
-        yield from (column.dataType for column in query.schema.fields if column.name.lower() == name.lower())
-
-
-def _nullable_names(schema: StructType) -> set[str]:
-    return {column.name.lower() for column in schema.fields if column.nullable}

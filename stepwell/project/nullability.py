@@ -7,6 +7,9 @@ that read it, and a part of a view's columns is so only if it follows from all o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 
@@ -14,6 +17,15 @@ def nullable_within(schema: StructType) -> StructType:
     """Returns the same columns, with every part of them nullable."""
     fields = schema.fields
     return StructType([StructField(f.name, _nullable(f.dataType), f.nullable, f.metadata) for f in fields])
+
+
+def column_of_all(column: StructField, flows: Iterable[StructType]) -> StructField:
+    """The column of a view that these flows fill: it and its parts are nullable if they are so in it or in any of the flows, which have it by
+    its name in any case."""
+    name = column.name.lower()
+    same = [other for flow in flows for other in flow.fields if other.name.lower() == name]
+    kind = reduce(nullable_in_either, (other.dataType for other in same), column.dataType)
+    return StructField(column.name, kind, column.nullable or any(other.nullable for other in same), column.metadata)
 
 
 def nullable_in_either(one: DataType, other: DataType) -> DataType:

@@ -213,7 +213,7 @@ PASSAGES = (
         "held-and-nothing-said",
         "`run --available-now --apply` ends with exit code 0 and says nothing of the transition that is held.",
         APPLIED,
-        (Edit("stepwell/commands/run.py", 'in ("held", "detached")', 'in ("detached",)'),),
+        (Edit("stepwell/commands/run.py", '["phase"] in WAITING', '["phase"] == "detached"'),),
         ("tests/stepwell/test_help.py::test_the_last_lines_of_a_run_say_what_is_left_of_a_transition",),
     ),
     Breakage(

@@ -101,8 +101,8 @@ TYPES = (
         (
             Edit(
                 "stepwell/planning/query.py",
-                "reduce(nullable_in_either, _types_of(column.name, queries), column.dataType)",
-                "column.dataType",
+                "merged.add(column.name, whole.dataType,",
+                "merged.add(column.name, column.dataType,",
             ),
         ),
         (f"{TEST_NULLS}::test_a_null_below_a_column_that_says_not_null_is_seen",),

@@ -12,7 +12,7 @@ from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal_key
 from stepwell.lowering.relation import Output, Relation
 from stepwell.lowering.rules.event_time import Closing
-from stepwell.lowering.trees import expression_id, substitute
+from stepwell.lowering.trees import expression_id
 
 
 def build_sessions(
@@ -23,8 +23,7 @@ def build_sessions(
     keys = []
     for tree in grouping:
         if tree.kind != "AttributeReference" or expression_id(tree) != window:
-            values = {output.id: output.tree for output in child.outputs}
-            keys.append(normal_key(tree, context.type_of(substitute(tree, values), child)))
+            keys.append(normal_key(tree, context.type_over_outputs(tree, child)))
     below, columns = context.compute(child, keys)
     place = next(place for place, output in enumerate(below.outputs) if output.id == window)
     types = context.builder.types(below.node)

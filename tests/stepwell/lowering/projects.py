@@ -3,19 +3,18 @@ the optimiser, and plans are read, as in a real project."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
-from functools import reduce
 from typing import Any, Literal, cast
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from base.options import Mode
 from stepwell.errors import Location
 from stepwell.planning.leaves import boundary
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView, flow_plan
-from stepwell.project.nullability import nullable_in_either
+from stepwell.project.nullability import column_of_all
 from stepwell.project.tables import OutputSpec, SourceSpec
 from stepwell.project.text_types import as_strings, limits_of
 
@@ -83,7 +82,8 @@ class Workbench:
         frames = [self.spark.sql(query) if isinstance(query, str) else query(self.spark) for query in queries]
         flows = tuple(self._flow(name, frame, place) for frame in frames)
         reads = tuple(dict.fromkeys(leaf for flow in flows for leaf in flow.leaves))
-        schema = _schema_of(frames)
+        flow_schemas = [frame.schema for frame in frames]
+        schema = StructType([column_of_all(column, flow_schemas) for column in flow_schemas[0].fields])
         self.views.append(
             ResolvedView(name, "materialized_view", schema, flows, reads, output, output.key if output else key, place)
         )
@@ -108,16 +108,3 @@ class Workbench:
 
     def _show(self, name: str, schema: StructType) -> None:
         boundary(name, schema, self.streaming, self.spark).createOrReplaceTempView(name)
-
-
-def _schema_of(frames: Sequence[DataFrame]) -> StructType:
-    """That of the first flow. A column is nullable if it is so in any, as in a real project (planning/query.py): Spark leaves out what asks a
-    column for NULL that has none."""
-    first, *others = (frame.schema for frame in frames)
-    columns = []
-    for column in first.fields:
-        same = [other for schema in others for other in schema.fields if other.name.lower() == column.name.lower()]
-        kind = reduce(nullable_in_either, (other.dataType for other in same), column.dataType)
-        null = column.nullable or any(other.nullable for other in same)
-        columns.append(StructField(column.name, kind, null, column.metadata))
-    return StructType(columns)
