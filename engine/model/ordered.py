@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import pyarrow as pa
 
+from engine.model.aggregates import AggregateFunction
 from engine.model.node import LATER, Column, NodeBase, Types, columns_exist
 
 
@@ -47,11 +48,15 @@ class TopK(NodeBase):
         )
 
 
-WindowFunction = Literal[
+OwnWindowFunction = Literal[
     "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lead", "first_value", "last_value",
-    "nth_value", "count", "sum", "avg", "min", "max",
+    "nth_value",
 ]  # fmt: skip
+"""The functions that GROUP BY does not have, or that read another row here."""
 
+OWN_FUNCTIONS: frozenset[str] = frozenset(get_args(OwnWindowFunction))
+
+WindowFunction = OwnWindowFunction | AggregateFunction
 
 RANKING: frozenset[WindowFunction] = frozenset(
     {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}
@@ -94,7 +99,7 @@ class WindowCall:
 
     `offset`: of lead, the number of rows ahead (lag is a negative one); of nth_value, n; of ntile, the number of tiles. `default`: the column
     whose value lead gives where there is no such row; None is NULL. `ignore_nulls`: rows whose argument is null are left out of the count.
-    `signed_zeros`: as in an AggregateCall."""
+    `distinct`, `signed_zeros`, `field`, `parameters`: of an aggregate function, as in an AggregateCall and a ValuesCall."""
 
     function: WindowFunction
     argument: Column | None
@@ -104,6 +109,9 @@ class WindowCall:
     default: Column | None = None
     ignore_nulls: bool = False
     signed_zeros: bool = field(default=False, metadata=LATER)
+    distinct: bool = field(default=False, metadata=LATER)
+    parameters: tuple[str | float | bytes, ...] = field(default=(), metadata=LATER)
+    field: Column | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

@@ -68,11 +68,13 @@ class Moment:
 
 @dataclass(frozen=True)
 class Values:
-    """`result`: from all values of every group, one value per group, of the call's type."""
+    """`result`: from all values of every group, one value per group, of the call's type. `follows_rows`: whether over a frame of a window the
+    values stand in the order of its rows, and not in their own."""
 
     accepts: Accepts
     type_of: TypeOf
     result: Callable[[GroupValues, ValuesCall], pa.Array]
+    follows_rows: bool
 
 
 Function = Total | Extreme | Moment | Values
@@ -115,19 +117,19 @@ FUNCTIONS: Mapping[AggregateFunction, Function] = {
     "regr_intercept": Moment(_pair, types.double, moments.regr_intercept),
     "regr_r2": Moment(_pair, types.double, moments.regr_r2),
     "regr_sxy": Moment(_pair, types.double, moments.regr_sxy),
-    "collect_list": Values(_anything, types.list_of, values.collect_list),
-    "collect_set": Values(_anything, types.list_of, values.collect_set),
-    "first_k": Values(_anything, types.list_of, values.first_k),
-    "listagg": Values(_anything, types.type_of_value, values.listagg),
-    "mode": Values(_anything, types.type_of_value, values.mode),
-    "bit_and": Values(pa.types.is_integer, types.type_of_value, values.bit_and),
-    "bit_or": Values(pa.types.is_integer, types.type_of_value, values.bit_or),
-    "bit_xor": Values(pa.types.is_integer, types.type_of_value, values.bit_xor),
-    "skewness": Values(_double, types.double, values.skewness),
-    "kurtosis": Values(_double, types.double, values.kurtosis),
-    "percentile_cont": Values(_number, types.double, values.percentile_cont),
-    "percentile_disc": Values(_number, types.double, values.percentile_disc),
-    "percentile_approx": Values(is_ordered, types.type_of_value, values.percentile_approx),
+    "collect_list": Values(_anything, types.list_of, values.collect_list, follows_rows=True),
+    "collect_set": Values(_anything, types.list_of, values.collect_set, follows_rows=False),
+    "first_k": Values(_anything, types.list_of, values.first_k, follows_rows=False),
+    "listagg": Values(_anything, types.type_of_value, values.listagg, follows_rows=True),
+    "mode": Values(_anything, types.type_of_value, values.mode, follows_rows=False),
+    "bit_and": Values(pa.types.is_integer, types.type_of_value, values.bit_and, follows_rows=False),
+    "bit_or": Values(pa.types.is_integer, types.type_of_value, values.bit_or, follows_rows=False),
+    "bit_xor": Values(pa.types.is_integer, types.type_of_value, values.bit_xor, follows_rows=False),
+    "skewness": Values(_double, types.double, values.skewness, follows_rows=False),
+    "kurtosis": Values(_double, types.double, values.kurtosis, follows_rows=False),
+    "percentile_cont": Values(_number, types.double, values.percentile_cont, follows_rows=False),
+    "percentile_disc": Values(_number, types.double, values.percentile_disc, follows_rows=False),
+    "percentile_approx": Values(is_ordered, types.type_of_value, values.percentile_approx, follows_rows=False),
 }
 
 TRIED = frozenset(name for name, function in FUNCTIONS.items() if isinstance(function, Total) and function.is_tried)

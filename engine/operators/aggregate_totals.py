@@ -87,7 +87,7 @@ def add_values(
     """Adds canonical values without nulls, times their weights, to an argument's accumulators. The result is not in normal form."""
     np.add.at(to.sums[shared.count], groups, weights)
     if shared.products is not None:
-        to.digits = doubles.merge(to.digits, *_products(plan, shared, values, weights, groups))
+        to.digits = doubles.merge(to.digits, *products_of(plan, shared, values, weights, groups))
     if shared.digits is not None:
         numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
         exploded = doubles.explode(numbers, weights, groups * plan.digit_sums + shared.digits)
@@ -96,10 +96,10 @@ def add_values(
         to.sums[shared.limbs] += integers.sum_limbs(values, weights, groups, to.count)
 
 
-def _products(
+def products_of(
     plan: AggregatePlan, shared: ArgumentSums, values: pa.Array, weights: Int64s, groups: Int64s
 ) -> list[Digits]:
-    """The sums that moments need, each under its own number."""
+    """The sums that moments need, each under its own number. A part has one of them."""
     assert shared.products is not None
     columns = values.flatten() if shared.is_pair else [values]
     numbers = [column.to_numpy(zero_copy_only=False) for column in columns]

@@ -168,7 +168,8 @@ def _call(call: WindowCall) -> str:
     arguments = [] if call.argument is None else [f"c{call.argument}"]
     arguments += [str(call.offset)] if call.offset else []
     arguments += [] if call.default is None else [f"c{call.default}"]
-    text = f"{call.function}({', '.join(arguments)})" + (" ignoring nulls" if call.ignore_nulls else "")
+    distinct = "distinct " if call.distinct else ""
+    text = f"{call.function}({distinct}{', '.join(arguments)})" + (" ignoring nulls" if call.ignore_nulls else "")
     low, high = ("" if bound is None else bound for bound in (call.frame.low, call.frame.high))
     return text + (f" over {call.frame.unit} {low}..{high}" if call.function not in {*RANKING, "lead"} else "")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -197,6 +198,13 @@ def _codes(values: pa.Array, *, ascending: bool) -> Int64s:
     return codes if ascending else ~codes
 
 
+class Wrong(NamedTuple):
+    """The rows, or the frames, that are in error: for which a call raises in Spark's ANSI mode. `error`: that of one of them."""
+
+    rows: Bools
+    error: DataError
+
+
 class RangeExceeded(DataError):
     """A bound of a RANGE frame, which is a value of the order and a distance, exceeds the type of the order. Spark fails too."""
 
@@ -257,3 +265,9 @@ def _runs(new: Bools) -> Bounds:
     begins = np.flatnonzero(new)
     lengths = np.diff(np.append(begins, len(new)))
     return np.repeat(begins, lengths), np.repeat(begins + lengths, lengths)
+
+
+def places_of_values(values: pa.Array) -> tuple[Int64s, Int64s]:
+    """(the positions of the values that are not null, for each position and the end how many of them are before it)."""
+    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    return np.flatnonzero(valid), np.concatenate([[0], np.cumsum(valid)])

@@ -50,6 +50,11 @@ def call(kind: str, **arguments: TreeNode) -> TreeNode:
     return TreeNode(kind, dict(arguments), tuple(arguments.values()))
 
 
+def field_of(struct: TreeNode, number: int) -> TreeNode:
+    """The field with this number, in Catalyst's form."""
+    return TreeNode("GetStructField", {"child": struct, "ordinal": number, "name": None}, (struct,))
+
+
 def conjunction(trees: tuple[TreeNode, ...]) -> TreeNode | None:
     """The conjunction (AND) of all `trees`; None if there are none."""
     if not trees:

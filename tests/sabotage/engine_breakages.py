@@ -487,9 +487,9 @@ ENGINE = (
         "the batch answer",
         (
             Edit(
-                "engine/operators/window_functions.py",
+                "engine/operators/window_aggregates.py",
                 "        self.raw = one_nan(values)\n",
-                "        self.raw = self.values\n",
+                "        self.raw = canonical(values)\n",
             ),
         ),
         ("tests/engine/test_window.py::test_the_extremes_of_zeros_keep_their_signs",),

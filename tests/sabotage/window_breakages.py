@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-WINDOW, WINDOW_ORDER, WINDOW_FUNCTIONS = (f"engine/operators/window{name}.py" for name in ("", "_order", "_functions"))
+WINDOW, WINDOW_ORDER, WINDOW_AGGREGATES = (
+    f"engine/operators/window{name}.py" for name in ("", "_order", "_aggregates")
+)
 TEST_WINDOW, TEST_WINDOWS = "tests/engine/test_window.py", "tests/stepwell/lowering/test_windows.py"
 TEST_AGAINST_SPARK = "tests/stepwell/lowering/test_against_spark.py"
 RULE, LIMIT_RULE = "stepwell/lowering/rules/window.py", "stepwell/lowering/rules/window_limit.py"
 SORT_KEYS = "stepwell/lowering/rules/sort_keys.py"
+TEST_FRAMES = "tests/stepwell/lowering/test_window_aggregates.py::test_every_function_of_frames_is_sparks"
+TEST_RUNNING = (f"{TEST_FRAMES}[running]",)
 
 WINDOWS = (
     Breakage(
@@ -63,12 +67,14 @@ WINDOWS = (
         "the batch answer",
         (
             Edit(
-                WINDOW_FUNCTIONS,
-                "    parts = [doubles.empty()]\n",
-                "    rounded = np.concatenate([[0.0], np.cumsum(numbers)])\n"
-                "    numbers = rounded[argument.high] - rounded[argument.low]\n"
-                "    return doubles.explode(numbers, np.ones(len(numbers), np.int64), np.arange(len(numbers)))\n"
-                "    parts = [doubles.empty()]\n",
+                WINDOW_AGGREGATES,
+                "        exploded = doubles.explode(numbers, ones, each * plan.digit_sums + shared.digits)\n"
+                "        to.digits = doubles.merge(to.digits, _sums_of_frames(argument, exploded, plan.digit_sums))\n",
+                "        rounded = np.concatenate([[0.0], np.cumsum(numbers)])\n"
+                "        numbers = rounded[argument.high] - rounded[argument.low]\n"
+                "        numbered = np.arange(len(numbers)) * plan.digit_sums + shared.digits\n"
+                "        exploded = doubles.explode(numbers, np.ones(len(numbers), np.int64), numbered)\n"
+                "        to.digits = doubles.merge(to.digits, exploded)\n",
             ),
         ),
         (f"{TEST_WINDOW}::test_sums_of_sliding_frames_are_exact_and_forget_what_has_left_the_frame",),
@@ -127,5 +133,84 @@ WINDOWS = (
         "no silence",
         (Edit(SORT_KEYS, "    for name in dict.fromkeys(readers):\n", "    for name in ():\n"),),
         (f"{TEST_WINDOWS}::test_dry_run_says_what_sparks_order_of_ties_decides_and_what_meets_on_one_worker",),
+    ),
+    Breakage(
+        "repeated-values-of-frames-are-counted",
+        "approx_count_distinct over a frame counts a value as often as it is there.",
+        "the batch answer",
+        (
+            Edit(
+                WINDOW_AGGREGATES,
+                "    return call.distinct or isinstance(",
+                "    return isinstance(",
+            ),
+        ),
+        TEST_RUNNING,
+    ),
+    Breakage(
+        "filters-of-first-values-left-out",
+        "first(x) FILTER (WHERE ...) over a frame is the first value of all its rows.",
+        "the batch answer",
+        (
+            Edit(
+                RULE,
+                "filters = function.tree.children[1:] if function.tree is not inner else ()",
+                "filters: tuple[TreeNode, ...] = ()",
+            ),
+        ),
+        TEST_RUNNING,
+    ),
+    Breakage(
+        "lists-of-frames-in-the-order-of-values",
+        "collect_list over a frame has its values in their own order, and not in that of the rows.",
+        "the batch answer",
+        (
+            Edit(
+                WINDOW_AGGREGATES,
+                "    if isinstance(function, Values) and function.follows_rows:\n",
+                "    if False:\n",
+            ),
+        ),
+        TEST_RUNNING,
+    ),
+    Breakage(
+        "portions-of-frames-overlap",
+        "Where the frames of a step are read in portions, the last one of a portion is read again in the next.",
+        "the batch answer",
+        (
+            Edit(
+                WINDOW_AGGREGATES,
+                "        begin = end\n",
+                "        begin = max(end - 1, begin + 1) if end < len(low) else end\n",
+            ),
+        ),
+        TEST_RUNNING,
+    ),
+    Breakage(
+        "squares-of-frames-kept",
+        "The squares of which the variance of a frame is made are those of all rows up to its end.",
+        "the batch answer",
+        (
+            Edit(
+                WINDOW_AGGREGATES,
+                "        totals = argument.sums(column)\n",
+                "        totals = argument.sums(column) if number[0] == 0 else np.cumsum(np.append(column, 0))[argument.high - 1]\n",
+            ),
+        ),
+        (f"{TEST_FRAMES}[the last rows]",),
+    ),
+    Breakage(
+        "distinct-values-of-partitions-counted-beside-others",
+        "approx_count_distinct over a whole partition counts all values if another function reads the partition.",
+        "the batch answer",
+        (
+            Edit(
+                RULE,
+                "call.function in _TOTALS and call.part is None and not call.distinct",
+                "call.function in _TOTALS and call.part is None",
+            ),
+            Edit(RULE, "        distinct=of is not None and of.distinct,\n", ""),
+        ),
+        TEST_RUNNING,
     ),
 )

@@ -45,7 +45,7 @@ from stepwell.lowering.rules.event_time import Closing, closing_of
 from stepwell.lowering.rules.order import needs_order
 from stepwell.lowering.rules.ordered_rows import keep_order
 from stepwell.lowering.rules.pivot import rewrite_pivot
-from stepwell.lowering.trees import canonical, expression_id, transform, unalias
+from stepwell.lowering.trees import canonical, expression_id, field_of, transform, unalias
 
 
 def build_aggregate(context: Lowering, node: TreeNode) -> Relation:
@@ -214,7 +214,7 @@ def _results(context: Lowering, relation: Relation, of: _Grouped, places: Sequen
     }
     for (tree, call), place in zip(of.calls.items(), places, strict=True):
         column = columns[len(of.grouping) + place]
-        known[tree] = column if call.part is None else _field(column, call.part)
+        known[tree] = column if call.part is None else field_of(column, call.part)
 
     def replace(tree: TreeNode) -> TreeNode | None:
         if tree.kind == "Literal" and tree["dataType"] in ("float", "double"):
@@ -223,10 +223,6 @@ def _results(context: Lowering, relation: Relation, of: _Grouped, places: Sequen
         return known.get(canonical(tree))
 
     return context.project(relation, (Output(output.id, transform(output.tree, replace)) for output in of.results))
-
-
-def _field(struct: TreeNode, number: int) -> TreeNode:
-    return TreeNode("GetStructField", {"child": struct, "ordinal": number, "name": None}, (struct,))
 
 
 def _duplicates_dropped(node: TreeNode, analysed: Analysed) -> dict[int, TreeNode]:

@@ -28,17 +28,16 @@ import pyarrow as pa
 from base.text.months import is_months
 from base.text.timestamps import DAY_US
 from base.text.type_names import sql_type
-from engine.accumulators.order import has_codes, is_ordered
+from engine.accumulators.order import has_codes
 from engine.model.ordered import RANKING, Frame, Months, SortKey, Window, WindowCall, WindowFunction
-from engine.operators.aggregate_functions import FUNCTIONS, TRIED, Extreme
+from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Values
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type, catalyst_type
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.rules import aggregate, join
-from stepwell.lowering.rules.aggregate_calls import sql_name_of
-from stepwell.lowering.rules.aggregate_functions import Call, result_type
+from stepwell.lowering.rules.aggregate_functions import Call, result_type, struct
 from stepwell.lowering.rules.event_time import refuse_above
 from stepwell.lowering.rules.join_condition import Condition, Equality
 from stepwell.lowering.rules.limit import ARBITRARY_NOTE
@@ -46,7 +45,7 @@ from stepwell.lowering.rules.order import is_limit, window_expression
 from stepwell.lowering.rules.sort_keys import note_ties, sort_key
 from stepwell.lowering.rules.window_limit import first_rows
 from stepwell.lowering.rules.window_rows import Orders, most_that_pass, partition_of, rows_of
-from stepwell.lowering.trees import attribute, canonical, expression_id, literal
+from stepwell.lowering.trees import attribute, call, canonical, conjunction, expression_id, field_of, literal
 
 _RANKS: dict[str, WindowFunction] = {
     "RowNumber": "row_number",
@@ -57,10 +56,14 @@ _RANKS: dict[str, WindowFunction] = {
     "NTile": "ntile",
 }
 _VALUES: dict[str, WindowFunction] = {"First": "first_value", "Last": "last_value", "NthValue": "nth_value"}
-_TIED: frozenset[WindowFunction] = frozenset({"row_number", "ntile", "lead", "first_value", "last_value", "nth_value"})
+_LISTS: frozenset[WindowFunction] = frozenset(
+    name for name, function in FUNCTIONS.items() if isinstance(function, Values) and function.follows_rows
+)
+_TIED = _LISTS | {"row_number", "ntile", "lead", "first_value", "last_value", "nth_value"}
 """The functions whose value depends on the order of rows that tie, whatever the frame is."""
 
-_TOTALS: dict[str, WindowFunction] = {name: name for name in ("count", "sum", "avg", "min", "max")}
+_TOTALS = frozenset({"count", "sum", "avg", "min", "max"})
+"""The functions that a Window computes of whole partitions as well as an Aggregate does, if it reads the partitions anyway."""
 _FIRST_ROWS_MAX = 1_000
 """Spark too keeps the first rows of partitions apart up to that number."""
 _RANGE_REMEDY = "Use a number, a date or a timestamp in ORDER BY, and a literal distance in its type; or a ROWS frame"
@@ -153,15 +156,9 @@ def _are_all_one(below: TreeNode, functions: Sequence[_Function]) -> bool:
 
 
 def _is_total(context: Lowering, rows: Relation, function: _Function) -> bool:
-    """Whether the Window node has this aggregate function."""
-    return _total(aggregate.read_call(context, rows, function.tree)) is not None
-
-
-def _total(call: Call) -> WindowFunction | None:
-    """The window function that gives what the call of an aggregate gives; None if there is none. max_by is no max of a window: its result is a
-    field of the greatest struct."""
-    whole = call.part is None and call.field is None and not call.many
-    return _TOTALS.get(call.function) if whole else None
+    """Whether this is one of `_TOTALS` over all values. max_by is a max of structs, and approx_count_distinct counts a value once."""
+    call = aggregate.read_call(context, rows, function.tree)
+    return call.function in _TOTALS and call.part is None and not call.distinct
 
 
 def _joined_back(
@@ -210,13 +207,23 @@ def _add_window(
     made = Window(
         (below.node,), types_out, partition=tuple(at[key] for key in keys), order=sort_keys, calls=calls, ties=tie_keys
     )
-    relation = context.add(made, [*below.columns, *(function.id for function in functions)])
-    return Relation(relation.node, relation.columns, relation.outputs)
+    whole = {
+        function.id: context.fresh() for function, read in zip(functions, reads, strict=True) if read.part is not None
+    }
+    relation = context.add(made, [*below.columns, *(whole.get(function.id, function.id) for function in functions)])
+    by_id = {output.id: output.tree for output in relation.outputs}
+    parts = [
+        Output(function.id, field_of(by_id[whole[function.id]], read.part))
+        for function, read in zip(functions, reads, strict=True)
+        if read.part is not None
+    ]
+    return Relation(relation.node, relation.columns, (*relation.outputs, *parts))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Read:
-    """A call whose columns have numbers, before they have positions (`_Columns`). `aggregate`: the call of an aggregate function."""
+    """A call whose columns have numbers, before they have positions (`_Columns`). `aggregate`: the call of an aggregate function. `part`: the
+    result is this field of the call's result."""
 
     function: WindowFunction
     argument: int | None
@@ -225,6 +232,7 @@ class _Read:
     default: int | None = None
     ignore_nulls: bool = False
     aggregate: Call | None = None
+    part: int | None = None
 
     @property
     def is_extreme(self) -> bool:
@@ -275,16 +283,7 @@ class _Columns:
                 ignore_nulls=tree["ignoreNulls"],
             )
         if inner.kind in _VALUES:
-            offset = _whole_number(inner.children[1]) if inner.kind == "NthValue" else 0
-            number = self.add(inner.children[0])
-            return _Read(
-                function=_VALUES[inner.kind],
-                argument=number,
-                frame=function.frame,
-                offset=offset,
-                default=None,
-                ignore_nulls=inner["ignoreNulls"],
-            )
+            return self._read_value(function, inner)
         raise UnsupportedPlan(
             "Window",
             f"the function {inner.kind} is not supported over a window",
@@ -292,19 +291,31 @@ class _Columns:
         )
 
     def _read_aggregate(self, function: _Function) -> _Read:
-        call = aggregate.read_call(self._context, self._rows, function.tree)
-        total = _total(call)
-        if total is None:
-            kind = function.tree.children[0].kind
-            name = call.function if call.function in TRIED else sql_name_of(kind, self._context.analysed)
-            raise UnsupportedPlan(
-                "Window",
-                f"{name} over a part of the partition (a window with ORDER BY or a frame) is not supported",
-                "Leave ORDER BY and the frame out, or use count, sum, avg, min or max",
-            )
-        argument = call.argument(lambda tree: catalyst_type(self._context.type_of(tree, self._rows)))
+        made = aggregate.read_call(self._context, self._rows, function.tree)
+        argument = made.argument(self._catalyst_type)
         number = None if argument is None else self.add(argument)
-        return _Read(function=total, argument=number, frame=function.frame, aggregate=call)
+        return _Read(function=made.function, argument=number, frame=function.frame, aggregate=made, part=made.part)
+
+    def _read_value(self, function: _Function, inner: TreeNode) -> _Read:
+        """first, last and nth_value. With FILTER, they are those of structs that are null for the rows that do not count."""
+        filters = function.tree.children[1:] if function.tree is not inner else ()
+        argument, ignores = inner.children[0], bool(inner["ignoreNulls"])
+        if filters:
+            kept = conjunction((*filters, *([call("IsNotNull", child=argument)] if ignores else [])))
+            counted = Call("count", struct(("value", argument)), condition=kept).argument(self._catalyst_type)
+            assert counted is not None
+            argument = counted
+        return _Read(
+            function=_VALUES[inner.kind],
+            argument=self.add(argument),
+            frame=function.frame,
+            offset=_whole_number(inner.children[1]) if inner.kind == "NthValue" else 0,
+            ignore_nulls=ignores or bool(filters),
+            part=0 if filters else None,
+        )
+
+    def _catalyst_type(self, tree: TreeNode) -> object:
+        return catalyst_type(self._context.type_of(tree, self._rows))
 
 
 def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: tuple[SortKey, ...]) -> WindowCall:
@@ -321,6 +332,7 @@ def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: t
         frame = Frame("rows", None, None)  # it does not read the frame that Spark writes there
     type_ = _type(read, None if argument is None else types[argument])
     signed = read.is_extreme and pa.types.is_floating(type_)
+    of = read.aggregate
     return WindowCall(
         read.function,
         argument,
@@ -330,16 +342,15 @@ def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: t
         default=default,
         ignore_nulls=read.ignore_nulls,
         signed_zeros=signed,
+        distinct=of is not None and of.distinct,
+        parameters=() if of is None else of.parameters,
+        field=None if of is None else of.field,
     )
 
 
 def _type(read: _Read, argument: pa.DataType | None) -> pa.DataType:
     """Spark's type of the result."""
     if read.aggregate is not None:
-        if read.is_extreme and argument is not None and (pa.types.is_nested(argument) or not is_ordered(argument)):
-            raise UnsupportedPlan(
-                "Window", f"{read.function} of {argument} is not supported", "Use a field or an element of it"
-            )
         return result_type(read.aggregate, argument)
     if read.function in RANKING:
         return pa.float64() if read.function in ("percent_rank", "cume_dist") else pa.int32()

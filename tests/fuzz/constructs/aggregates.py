@@ -33,7 +33,8 @@ def call(m: Maker, scope: Sequence[Column], *, spread: bool = False) -> tuple[Ex
     else:
         what = result_of(m, function, column)
         argument = Expr(column.sql, column.type)
-        if m.maybe(0.2) and column.type not in FLOATS and column.type in m.expr.pools:
+        is_bounded = (function, column.type) != ("avg", "bigint")  # see _adds
+        if m.maybe(0.2) and column.type not in FLOATS and column.type in m.expr.pools and is_bounded:
             argument = m.expr.of_type(scope, column.type, 2)
         made = Expr(f"{function}({inner}{{0}})", what.type, (argument,))
     if spread and m.maybe(0.3):
@@ -50,35 +51,35 @@ class Other:
     type: str = "TYPE"
 
 
-def _exact(type_: str) -> bool:
+def exact(type_: str) -> bool:
     return is_comparable(type_) and not has_floats(type_)
 
 
-def _is(*types: str) -> Callable[[str], bool]:
+def is_type(*types: str) -> Callable[[str], bool]:
     return lambda type_: type_ in types
 
 
-_NUMBERS = _is(*INTEGERS)
+_NUMBERS = is_type(*INTEGERS)
 _PAIR = "named_struct('a', {0}, 'b', {1})"
 OTHERS = (
-    Other("sort_array(collect_list({0}))", (_exact,), "array<TYPE>"),
-    Other("sort_array(collect_set({0}), false)", (_exact,), "array<TYPE>"),
-    Other("listagg({0}, ',') WITHIN GROUP (ORDER BY {0} DESC)", (_is("string"),)),
-    Other("listagg(DISTINCT {0}) WITHIN GROUP (ORDER BY {0})", (_is("string"),)),
-    Other("percentile_disc(0.5) WITHIN GROUP (ORDER BY {0})", (_is("tinyint", "int"),), "double"),
-    Other("median({0})", (_is("smallint", "int"),), "double"),
-    Other("percentile({0}, 0.25)", (_is("tinyint", "int"),), "double"),
-    Other("mode() WITHIN GROUP (ORDER BY {0})", (_exact,)),
+    Other("sort_array(collect_list({0}))", (exact,), "array<TYPE>"),
+    Other("sort_array(collect_set({0}), false)", (exact,), "array<TYPE>"),
+    Other("listagg({0}, ',') WITHIN GROUP (ORDER BY {0} DESC)", (is_type("string"),)),
+    Other("listagg(DISTINCT {0}) WITHIN GROUP (ORDER BY {0})", (is_type("string"),)),
+    Other("percentile_disc(0.5) WITHIN GROUP (ORDER BY {0})", (is_type("tinyint", "int"),), "double"),
+    Other("median({0})", (is_type("smallint", "int"),), "double"),
+    Other("percentile({0}, 0.25)", (is_type("tinyint", "int"),), "double"),
+    Other("mode() WITHIN GROUP (ORDER BY {0})", (exact,)),
     *(Other(f"bit_{name}({{0}})", (_NUMBERS,)) for name in ("and", "or", "xor")),
-    Other("bool_and({0})", (_is("boolean"),)),
-    Other("bool_or({0})", (_is("boolean"),)),
-    Other("count_if({0})", (_is("boolean"),), "bigint"),
+    Other("bool_and({0})", (is_type("boolean"),)),
+    Other("bool_or({0})", (is_type("boolean"),)),
+    Other("count_if({0})", (is_type("boolean"),), "bigint"),
     Other("regr_count({0}, {1})", (_NUMBERS, _NUMBERS), "bigint"),
-    Other("count(DISTINCT {0}, {1})", (_exact, _exact), "bigint"),
-    Other("max_by({0}, named_struct('y', {1}, 'x', {0}))", (_exact, _exact)),
-    Other("min_by({0}, named_struct('y', {1}, 'x', {0}))", (_exact, _exact)),
-    Other(f"max({_PAIR})", (_is("int"), _is("string")), "struct<a:int,b:string>"),
-    Other(f"min({_PAIR})", (_is("int"), _is("string")), "struct<a:int,b:string>"),
+    Other("count(DISTINCT {0}, {1})", (exact, exact), "bigint"),
+    Other("max_by({0}, named_struct('y', {1}, 'x', {0}))", (exact, exact)),
+    Other("min_by({0}, named_struct('y', {1}, 'x', {0}))", (exact, exact)),
+    Other(f"max({_PAIR})", (is_type("int"), is_type("string")), "struct<a:int,b:string>"),
+    Other(f"min({_PAIR})", (is_type("int"), is_type("string")), "struct<a:int,b:string>"),
 )
 
 
@@ -153,11 +154,11 @@ def aggregate(m: Maker) -> Made:
 def spread_aggregate(m: Maker) -> Made:
     source, scope, _ = m.source()
     made = grouped(m, source, scope, spread=True)
-    exact = [c for c in scope if not c.loose and _exact(c.type)]
-    if len(exact) < 2 or m.maybe(0.4):
+    plain = [c for c in scope if not c.loose and exact(c.type)]
+    if len(plain) < 2 or m.maybe(0.4):
         return made
     # Several DISTINCT arguments, for which Spark multiplies the rows.
-    calls = [Expr("count(DISTINCT {0})", "bigint", (Expr(c.sql, c.type),)) for c in m.chance.sample(exact, 2)]
+    calls = [Expr("count(DISTINCT {0})", "bigint", (Expr(c.sql, c.type),)) for c in m.chance.sample(plain, 2)]
     keys = [(expr, replace(column, loose="")) for expr, column in m.columns_of(scope)[:1]]
     items = [*keys, call(m, scope), *((c, Column("", c.type)) for c in calls)]
     return m.made(items, source, [keys[0][0]], where=m.where(scope), group=(keys[0][0],))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from tests.fuzz.constructs.aggregates import Other, exact, is_type
 from tests.fuzz.constructs.maker import Made, Maker, qualified
 from tests.fuzz.constructs.single import project
 from tests.fuzz.expressions import BOOLEAN, Column
@@ -77,6 +78,23 @@ FRAMED = (
     "last_value({0})",
     "nth_value({0}, 2)",
 )
+AGGREGATES = (
+    *(Other(f"{name}({{0}}) OVER", (exact,), "array<TYPE>") for name in ("collect_list", "array_agg")),
+    Other("sort_array(collect_set({0}) OVER", (exact,), "array<TYPE>"),
+    Other("listagg({0}, ',') OVER", (is_type("string"),)),
+    Other("mode({0}, true) OVER", (exact,)),
+    Other("percentile({0}, 0.25) OVER", (is_type("tinyint", "int"),), "double"),
+    *(Other(f"bit_{name}({{0}}) OVER", (is_type(*INTEGERS),)) for name in ("and", "or", "xor")),
+    Other("bool_and({0}) OVER", (is_type("boolean"),)),
+    Other("count_if({0}) OVER", (is_type("boolean"),), "bigint"),
+    *(
+        Other(f"{name}({{0}}, named_struct('y', {{1}}, 'x', {{0}})) OVER", (exact, exact))
+        for name in ("max_by", "min_by")
+    ),
+    Other("first({0}) FILTER (WHERE {1}) OVER", (exact, is_type("boolean"))),
+    Other("last({0}) FILTER (WHERE {1} IS NOT NULL) OVER", (exact, exact)),
+)
+"""Functions that GROUP BY has too, over frames of ROWS. A bracket that is open is closed behind the window."""
 ROWS = (
     "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING", "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
     "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
@@ -101,6 +119,9 @@ def framed_window(m: Maker) -> Made:
     by = f"PARTITION BY {m.chance.choice(plain).sql} " if m.maybe(0.85) else ""
     calls: list[tuple[Expr, Column]] = []
     for _ in range(m.chance.choice((1, 1, 2))):
+        if m.maybe(0.3) and (call := _aggregate_over(m, plain, by)) is not None:
+            calls.append(call)
+            continue
         ranged = m.expr.column([c for c in plain if c.type in DISTANCES])
         order, frame, function = _order(m, plain), "", m.chance.choice(PLACES)
         if m.maybe(0.6):
@@ -125,6 +146,19 @@ def framed_window(m: Maker) -> Made:
     if not calls:
         return project(m)
     return m.made([*((Expr(c.sql, c.type), c) for c in plain), *calls], source, where=m.where(scope, 0.2))
+
+
+def _aggregate_over(m: Maker, plain: Sequence[Column], by: str) -> tuple[Expr, Column] | None:
+    """Any other aggregate function over some rows of a total order."""
+    chosen = m.chance.choice(AGGREGATES)
+    operands = [m.expr.column([c for c in plain if fits(c.type)]) for fits in chosen.fits]
+    if None in operands:
+        return None
+    known = [Expr(c.sql, c.type) for c in operands if c is not None]
+    type_ = chosen.type.replace("TYPE", known[0].type)
+    ends = ")" * (chosen.text.count("(") - chosen.text.count(")"))
+    over = f"{chosen.text} ({by}ORDER BY {_order(m, plain)} {m.chance.choice(ROWS)}){ends}"
+    return Expr(over, type_, tuple(known)), Column("", type_)
 
 
 def _window_type(function: str, operand: str) -> str:

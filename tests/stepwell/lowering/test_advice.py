@@ -59,8 +59,6 @@ ADVICE: dict[str, tuple[str, list[str]]] = {
     "SELECT a, median(make_dt_interval(b)) AS x FROM t GROUP BY a": ("percentile_approx", ["SELECT a, percentile_approx(make_dt_interval(b), 0.5) AS x FROM t GROUP BY a"]),
     "SELECT a, max(struct(d, b)) AS x FROM t GROUP BY a": ("or use min_by or max_by", ["SELECT a, max(struct(CAST(d AS DECIMAL(20, 5)), b)) AS x, max_by(struct(d, b), d) AS y FROM t GROUP BY a"]),
     "SELECT collect_set(struct(d)) AS x FROM t": ("values of their own", ["SELECT collect_set(d) AS x FROM t", "SELECT collect_set(struct(CAST(d AS DECIMAL(20, 5)))) AS x FROM t"]),
-    "SELECT max(arr) OVER (PARTITION BY a ORDER BY b) AS x FROM t": ("a field or an element", ["SELECT max(arr[0]) OVER (PARTITION BY a ORDER BY b) AS x FROM t"]),
-    "SELECT collect_list(b) OVER (PARTITION BY a ORDER BY b) AS x FROM t": ("Leave ORDER BY and the frame out", ["SELECT collect_list(b) OVER (PARTITION BY a) AS x FROM t"]),
     "SELECT sum(b) OVER (ORDER BY CAST(b AS DECIMAL(20, 1)) RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM t": (
         "a number, a date or a timestamp in ORDER BY",
         ["SELECT sum(b) OVER (ORDER BY b RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM t", "SELECT sum(b) OVER (ORDER BY CAST(b AS DECIMAL(20, 1)) ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM t"],
