@@ -136,7 +136,7 @@ class Core:
 
     def __post_init__(self) -> None:
         self.step = self.version.step
-        self.exhausted = self.goal is Goal.FINISH_STEPS
+        self.exhausted = not self.goal.divides_input
 
     @property
     def checkpoint(self) -> CheckpointPhase:
@@ -174,7 +174,7 @@ class Core:
         due = self.rescale.next(log, self._at_boundary(log))
         if due is not None:
             return due
-        if self.goal is Goal.RESCALE and self.rescale.is_idle:
+        if self.goal.ends_with_rescale and self.rescale.is_idle:
             self.request_stop()
             return self._stop_action(log)
         if self.paused:
@@ -189,7 +189,8 @@ class Core:
         if self.step < self._given_below(log):
             return Give(self.step, self.is_replaying(log))
         is_switch_left = log.revisions.is_to_pass_on(self.step)  # such a step needs no input
-        if self.goal is Goal.RESCALE or (self.goal.ends_with_input and self.exhausted and not is_switch_left):
+        has_no_input = self.goal.ends_with_input and self.exhausted and not is_switch_left
+        if has_no_input or not self.goal.runs_new_steps:
             if not self.rescale.is_idle:
                 self.rescale.rested()
                 return Wait()
@@ -201,7 +202,7 @@ class Core:
 
     def _next_program(self, log: StepLogState) -> TransitionAction | Adopt | None:
         """What leads to another program, before the next step."""
-        if self.goal is Goal.RESCALE and not self.is_replaying(log):
+        if not (self.goal.runs_new_steps or self.is_replaying(log)):
             return None
         if log.program_key(self.step) != self.program:
             return Adopt(self.step)
@@ -239,7 +240,7 @@ class Core:
 
     def _given_below(self, log: StepLogState) -> int:
         """The steps below this one may be given to the workers."""
-        return log.steps if self.goal is Goal.RESCALE else log.division_next
+        return log.division_next if self.goal.runs_new_steps else log.steps
 
     def _boundary_due(self, log: StepLogState) -> bool:
         """Whether something waits for a drained boundary."""
@@ -355,7 +356,7 @@ class Core:
         assert self.drained, self._with_story(f"{program} is adopted while a step is under way")
         self.story.append("adopted")
         self.program = program
-        self.exhausted = self.goal is Goal.FINISH_STEPS  # it may have something to do without input, or other input
+        self.exhausted = not self.goal.divides_input  # it may have something to do without input, or other input
 
     def collected(self, step: int) -> None:
         """All workers have run the step."""

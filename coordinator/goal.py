@@ -1,8 +1,13 @@
-"""What a run is for, which says what it reads and when it ends by itself."""
+"""What a run is for, which says what it reads and when it ends by itself.
+
+Other modules ask what they want to know, and compare no goal. Each property names every goal, so that mypy refuses a new one until each
+question has its answer.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import assert_never
 
 
 class Goal(Enum):
@@ -19,6 +24,78 @@ class Goal(Enum):
     rescale that it finds needs the replay first. A cold one precedes it, and the replay is left to the next run."""
 
     @property
+    def ends_by_itself(self) -> bool:
+        """Whether the run ends without a stop."""
+        match self:
+            case Goal.SERVE:
+                return False
+            case Goal.READ_AVAILABLE | Goal.FINISH_STEPS | Goal.RESCALE:
+                return True
+            case _:
+                assert_never(self)
+
+    @property
     def ends_with_input(self) -> bool:
         """Whether the run ends when nothing is left of what the topics had at its start."""
-        return self in (Goal.READ_AVAILABLE, Goal.FINISH_STEPS)
+        match self:
+            case Goal.READ_AVAILABLE | Goal.FINISH_STEPS:
+                return True
+            case Goal.SERVE | Goal.RESCALE:
+                return False
+            case _:
+                assert_never(self)
+
+    @property
+    def ends_with_rescale(self) -> bool:
+        """Whether the run ends when no rescale is wanted or under way. Such a run has no purpose without its rescale."""
+        match self:
+            case Goal.RESCALE:
+                return True
+            case Goal.SERVE | Goal.READ_AVAILABLE | Goal.FINISH_STEPS:
+                return False
+            case _:
+                assert_never(self)
+
+    @property
+    def divides_input(self) -> bool:
+        """Whether the run divides input into new steps."""
+        match self:
+            case Goal.SERVE | Goal.READ_AVAILABLE:
+                return True
+            case Goal.FINISH_STEPS | Goal.RESCALE:
+                return False
+            case _:
+                assert_never(self)
+
+    @property
+    def runs_new_steps(self) -> bool:
+        """Whether the run goes on after the replay: with steps whose output is not in the log, and with what leads to another program."""
+        match self:
+            case Goal.SERVE | Goal.READ_AVAILABLE | Goal.FINISH_STEPS:
+                return True
+            case Goal.RESCALE:
+                return False
+            case _:
+                assert_never(self)
+
+    @property
+    def may_change_project(self) -> bool:
+        """Whether the run may lead to another project than that of the state. Without that it begins no transition either."""
+        match self:
+            case Goal.SERVE | Goal.READ_AVAILABLE | Goal.FINISH_STEPS:
+                return True
+            case Goal.RESCALE:
+                return False
+            case _:
+                assert_never(self)
+
+    @property
+    def precedes_revision(self) -> bool:
+        """Whether the next revision of the project is recorded when the run has ended."""
+        match self:
+            case Goal.FINISH_STEPS:
+                return True
+            case Goal.SERVE | Goal.READ_AVAILABLE | Goal.RESCALE:
+                return False
+            case _:
+                assert_never(self)

@@ -118,7 +118,7 @@ class RevisionRun:
         """`spec`: the project of the revision; a new state has none yet. Returns the circuit that has run."""
         self.running = self._start(spec, revision)
         course = Course(self._files, self._writer, self._topics, self._log_id, self.running)
-        self._transitions.may_begin = self._goal is not Goal.RESCALE
+        self._transitions.may_begin = self._goal.may_change_project
         try:
             self._recover_and_loop(course)
         except EngineError as fault:
@@ -369,7 +369,7 @@ class RevisionRun:
     def _must_store(self) -> bool:
         """Whether the last checkpoint has to be stored, however long that takes: the next revision of the project is recorded after it, and no
         run goes back to a version of before."""
-        return self._goal is Goal.FINISH_STEPS and not self._in_force.is_stop
+        return self._goal.precedes_revision and not self._in_force.is_stop
 
     def _phase(self, core: Core) -> ServicePhase:
         if core.stopping:

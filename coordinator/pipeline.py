@@ -141,7 +141,7 @@ class Pipeline:
                 self._transitions.take_recorded(revision)
             else:
                 numbers = numbers_if_continued(
-                    begins.spec, self._writer.state, revision, may_continue=goal is not Goal.RESCALE
+                    begins.spec, self._writer.state, revision, may_continue=goal.may_change_project
                 )
             if revision is not None and numbers is not None:
                 self._finish_recorded_steps(revision, begins.spec, log_id)
@@ -162,7 +162,7 @@ class Pipeline:
                 to_apply=begins.to_apply,
             )
             plan = made.run(spec, revision)
-            if goal is Goal.READ_AVAILABLE:
+            if goal.ends_with_input:
                 check_answers(plan, self._writer.state, made.running.spec.column_names)
             has_ended = True
         except StaleEpoch as fault:

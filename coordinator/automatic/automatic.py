@@ -14,7 +14,6 @@ from coordinator.automatic.requests import AutoRequest
 from coordinator.automatic.sampling import Sampler
 from coordinator.automatic.view import automatic_status
 from coordinator.core import Core
-from coordinator.goal import Goal
 from coordinator.measures import SettledStep
 from coordinator.requests import PendingRequest, Requests
 from coordinator.rescale.requests import LayoutRequest, RescaleRefused, RescaleRequest
@@ -129,7 +128,7 @@ class Automatic:
     def _why_blocked(self, core: Core) -> str:
         """Why no change may be asked for now; empty if it may."""
         log, transition = self._log_state, core.transition
-        if core.goal is not Goal.SERVE:
+        if core.goal.ends_by_itself:
             return "this run ends by itself."
         if core.stopping:
             return "the service is stopping."

@@ -9,7 +9,6 @@ import structlog
 from base.fault import Fault
 from base.slots import NO_SLOTS
 from coordinator.core import Core
-from coordinator.goal import Goal
 from coordinator.rescale.hosts import why_no_disk_space_for
 from coordinator.rescale.phases import Burying, Idle, Moved, Moving, Staffing, UnderWay, Wanted, Weighing
 from coordinator.rescale.planner import Planner
@@ -122,7 +121,7 @@ class Preparing:
         is_under_way = core.rescale.is_under_way
         # A start that wants more workers than there are task slots goes on with those that it has, as after the loss of a host.
         goes_on = self._parts.spec.shrink_after_s is not None and self._parts.spec.state_location.on_cluster
-        is_needed = self._wishes.is_asked_by_start and (core.goal is Goal.RESCALE or not goes_on)
+        is_needed = self._wishes.is_asked_by_start and (core.goal.ends_with_rescale or not goes_on)
         if core.rescale.mode == "cold" and (is_under_way or is_needed):
             crew.recruiting.dismiss()
             raise fault  # nothing goes on without them

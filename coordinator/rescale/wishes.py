@@ -8,7 +8,6 @@ import structlog
 
 from base.slots import drop_empty
 from coordinator.core import Core
-from coordinator.goal import Goal
 from coordinator.rescale.actions import Wish
 from coordinator.rescale.hosts import why_no_disk_space_for
 from coordinator.rescale.phases import Idle, UnderWay, Wanted
@@ -47,7 +46,7 @@ class Wishes:
         """At the start of the run, the number of workers is made what the command or the settings say."""
         wanted, log = self._parts.spec.wanted, self._parts.log
         workers = workers_to_have(wanted, log)
-        if workers is None and core.goal is Goal.RESCALE and not self._is_as_asked():
+        if workers is None and core.goal.ends_with_rescale and not self._is_as_asked():
             workers = wanted.now
         if workers is not None and log.rescale is None:
             layout = layout_of(self._parts.layout)

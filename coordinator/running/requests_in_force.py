@@ -12,7 +12,6 @@ import structlog
 from base.fault import Fault
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.core import Core
-from coordinator.goal import Goal
 from coordinator.requests import Requests
 from coordinator.rescale.requests import RescaleRefused
 from coordinator.rescale.rescaling import Rescaling
@@ -71,7 +70,7 @@ class RequestsInForce:
             try:
                 if core.stopping:
                     raise stopping()
-                if core.goal is Goal.FINISH_STEPS:
+                if core.goal.precedes_revision:
                     raise still_finishing()
                 room = Room.on_hosts(self._checkpoints.node_bytes, crew)
                 self._transitions.ask(wish.request, wish.answer, room)

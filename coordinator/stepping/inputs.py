@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 
-from coordinator.goal import Goal
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import limits_of_tables
 from coordinator.starting.positions import depends_on_the_start
@@ -153,7 +152,7 @@ class Inputs:
         chosen at a drained boundary."""
         if not self._may_divide_ahead or self.new_nodes.is_release_due(log, errors):
             return []
-        if self.topics.goal is Goal.FINISH_STEPS or log.revisions.drain is not None:
+        if not self.topics.goal.divides_input or log.revisions.drain is not None:
             return []  # the step after the end of a drain runs another program
         dividing, limits = self._dividing, self._limits
         undivided = range(log.division_next, step + AHEAD_STEPS + 1)

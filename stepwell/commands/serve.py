@@ -77,7 +77,7 @@ class RunOptions:
     def may_keep_plan(self) -> bool:
         """A run that ends by itself would end before a kept plan is compared, and a full refresh may follow changed definitions, as a change
         that is to be applied does."""
-        return self.goal is Goal.SERVE and not self.full_refresh and self.on_change != "apply"
+        return not (self.goal.ends_by_itself or self.full_refresh or self.on_change == "apply")
 
 
 def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[str, Any]:

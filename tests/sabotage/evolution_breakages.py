@@ -512,7 +512,7 @@ EVOLUTION = (
         "the-last-steps-are-not-the-last",
         "While the recorded steps of a revision are finished, new input is divided.",
         "1 division first",
-        (Edit("coordinator/stepping/inputs.py", "if self.topics.goal is Goal.FINISH_STEPS or log", "if log"),),
+        (Edit("coordinator/stepping/inputs.py", "if not self.topics.goal.divides_input or log", "if log"),),
         (f"{REVISIONS}::test_the_last_steps_of_a_revision_read_nothing_new",),
     ),
     Breakage(

@@ -535,7 +535,7 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/core.py",
-                "        self.exhausted = self.goal is Goal.FINISH_STEPS  # it may have something to do without input, or other input\n",
+                "        self.exhausted = not self.goal.divides_input  # it may have something to do without input, or other input\n",
                 "",
             ),
         ),
@@ -630,7 +630,7 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/running/requests_in_force.py",
-                "                if core.goal is Goal.FINISH_STEPS:\n                    raise still_finishing()\n",
+                "                if core.goal.precedes_revision:\n                    raise still_finishing()\n",
                 "",
             ),
         ),
