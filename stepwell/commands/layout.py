@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -25,6 +25,15 @@ from stepwell.commands.common import (
     show,
 )
 from stepwell.commands.layout_auto import auto
+from stepwell.commands.layout_facts import (
+    Told,
+    chosen_policy,
+    free_bytes,
+    last_run_of,
+    read_layout,
+    status_if_it_answers,
+    status_of,
+)
 from stepwell.commands.layout_text import (
     accepted_text,
     done_text,
@@ -35,7 +44,10 @@ from stepwell.commands.layout_text import (
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.project.units import parse_bytes, parse_duration
-from stepwell.service.client import ControlClient, NotRunning, ServiceSilent
+from stepwell.service.client import ControlClient, NotRunning
+
+if TYPE_CHECKING:
+    from engine.model.layout import PolicyName
 
 app = typer.Typer(
     help="Which worker owns which part of the state, and how that is changed.",
@@ -81,11 +93,12 @@ def _layout_now(project: Project) -> dict[str, Any]:
     """Returns the layout as the service has it. Without its answer, it is the one in the step log."""
     from stepwell.inspection.layouts import of_log, of_service
 
-    status = _status_if_it_answers(project)
+    status = status_if_it_answers(project)
     if status is not None and status["layout"]:
         return of_service(status)
-    last = ControlClient(project.state_folder).last_run() or {}
-    return of_log(*_read_layout(project), last.get("worker_bytes", {}))
+    last = last_run_of(project) or {}
+    recorded = read_layout(project)
+    return of_log(recorded.record, recorded.log, last.get("worker_bytes", {}))
 
 
 @app.command()
@@ -102,21 +115,21 @@ def plan(
         from stepwell.inspection.layouts import plan_of
 
         project = project_of(spec, conf)
-        record, log = _read_layout(project)
-        if log.rescale is not None:
+        recorded = read_layout(project)
+        if recorded.log.rescale is not None:
             raise StepwellError(
                 "a change of the layout is under way, and no other one can be planned before it is settled.",
                 "`stepwell layout show` shows how far it is.",
             )
-        policy = _policies(project).get(is_fixed)
-        status, last = _status_if_it_answers(project), ControlClient(project.state_folder).last_run()
+        policy = chosen_policy(project, _policy_name(is_fixed))
+        told = Told(status_if_it_answers(project), last_run_of(project))
         found = plan_of(
-            layout_of(record),
+            layout_of(recorded.record),
             workers,
             policy,
-            _state_bytes(status, last),
-            measured=_measures_of_changes(status, last),
-            free=_free_bytes(project, status),
+            told.state_bytes,
+            measured=told.measured,
+            free=free_bytes(project, told.status),
         )
         show(found, as_json=as_json, text=plan_text(found))
 
@@ -162,18 +175,18 @@ def change(
         )
     if mode == "cold" and protocol not in (None, "batches"):
         raise typer.BadParameter(f"a {mode} change goes by no protocol", param_hint="--protocol")
-    bounds = _parsed_budget(budget)
+    bounds, policy = _parsed_budget(budget), _policy_name(is_fixed)
     with report_faults(as_json):
         _refuse_other(mode, MODES, "a mode of a change")
         _refuse_other(protocol, PROTOCOLS, "a protocol of a live change")
         project = project_of(spec, conf)
-        if _status(project) is None:
+        if status_of(project) is None:
             _refuse_without_service(mode, budget, protocol, no_wait or wait is not None)
-            status = _rescale_offline(project, workers, is_fixed)
+            status = _rescale_offline(project, workers, policy)
         else:
             body = {"workers": workers, "mode": mode or "live", "protocol": protocol or "batches", **bounds}
-            if is_fixed is not None:
-                body["policy"] = "fixed" if is_fixed else "dynamic"
+            if policy is not None:
+                body["policy"] = policy
             client = ControlClient(project.state_folder)
             status = _ask_rescale(client, "change", body, workers=workers, no_wait=no_wait, wait=wait, quiet=as_json)
         _show_rescale(status, as_json=as_json)
@@ -262,13 +275,20 @@ def _ask_rescale(
     return client.status() if no_wait else follow(client, asked, workers, wait, quiet=quiet)
 
 
-def _rescale_offline(project: Project, workers: int, is_fixed: bool | None) -> dict[str, Any]:
+def _rescale_offline(project: Project, workers: int, policy_name: PolicyName | None) -> dict[str, Any]:
     from stepwell.commands.rescale import refuse_without_need, rescale_offline
 
-    policy = _policies(project).get(is_fixed)
-    record, log = _read_layout(project)
-    refuse_without_need(record, log, workers, policy)
-    return rescale_offline(project, workers, policy, is_recorded=log.revision is not None)
+    policy = chosen_policy(project, policy_name)
+    recorded = read_layout(project)
+    refuse_without_need(recorded.record, recorded.log, workers, policy)
+    return rescale_offline(project, workers, policy, is_recorded=recorded.log.revision is not None)
+
+
+def _policy_name(is_fixed: bool | None) -> PolicyName | None:
+    """What --fixed or --dynamic names; None without either."""
+    if is_fixed is None:
+        return None
+    return "fixed" if is_fixed else "dynamic"
 
 
 def _mode_now(mode: str | None) -> str | None:
@@ -327,68 +347,6 @@ def _parsed_budget(text: str | None) -> dict[str, Any]:
             )
         found[name] = bound
     return found
-
-
-# What is there
-
-
-def _status(project: Project) -> dict[str, Any] | None:
-    """The service's status; None if none runs. Raises ServiceSilent."""
-    try:
-        return ControlClient(project.state_folder).status()
-    except NotRunning:
-        return None
-
-
-def _status_if_it_answers(project: Project) -> dict[str, Any] | None:
-    try:
-        return _status(project)
-    except ServiceSilent:
-        return None
-
-
-def _read_layout(project: Project) -> tuple[Any, Any]:
-    """(the record of the layout, the step log). Raises StepwellError if the pipeline has never run."""
-    from stepwell.commands.steps import read_log
-
-    log = read_log(project)
-    if log.layout is None:
-        raise StepwellError(
-            f"pipeline {project.name} has no layout yet.", "Its first run makes it: `stepwell run --workers N`."
-        )
-    return log.layout, log
-
-
-def _policies(project: Project) -> dict[bool | None, Any]:
-    """By the value of --fixed/--dynamic."""
-    from stepwell.planning.sharding import policies_of
-
-    policies = policies_of(project.settings.stepwell)
-    return {True: policies["fixed"], False: policies["dynamic"]}
-
-
-def _state_bytes(status: dict[str, Any] | None, last_run: dict[str, Any] | None) -> int | None:
-    """The size of all state, as the service or the last run has told; None if none has."""
-    for told in (status, last_run):
-        if told is not None and told.get("worker_bytes"):
-            sizes: dict[str, int] = told["worker_bytes"]
-            return sum(sizes.values())
-    return None
-
-
-def _measures_of_changes(status: dict[str, Any] | None, last_run: dict[str, Any] | None) -> dict[str, dict[str, float]]:
-    """What the service or the last run has measured of changes, by mode."""
-    found: dict[str, dict[str, float]] = {}
-    for told in (last_run, status):
-        found |= {} if told is None else told.get("layout", {}).get("measured", {})
-    return found
-
-
-def _free_bytes(project: Project, status: dict[str, Any] | None) -> dict[str, int]:
-    """Returns the free bytes of the disks under the databases, by host. Those of a cluster are known only while a service runs."""
-    if not project.on_cluster:
-        return {"this host": project.databases.free_bytes()}
-    return {} if status is None else {worker["host"]: worker["free_bytes"] for worker in status["workers"]}
 
 
 # For people
