@@ -53,7 +53,7 @@ from storage.identity import DatabaseFacts, Identity
 from storage.layer_folders import COMPACT, disk_bytes, remove_layers, with_working
 from storage.parts import PartedLayer
 from storage.pins import Pin
-from storage.rollback import roll_back_piece, verify_record_set
+from storage.rollback import Done, Rolled, phase_of, roll_back_piece, verify_record_set
 from storage.transaction import Layer, Transaction
 from storage.undo import UndoLayer
 
@@ -170,9 +170,7 @@ class Database:
         path = path.resolve()
         reached("open.before", identity.worker)
         new: Description | None = None
-        # As this call's last transaction left it. If it differs now, another `open` has run, and the rollback restarts.
-        last_saved: Description | None = None
-        next_key: bytes | None = b""
+        rolled: Rolled | None = None
         while new is None:
             with _in_folder(path), committed.begin_write(path, epoch) as writer:
                 old = committed.load(path, writer)
@@ -185,12 +183,10 @@ class Database:
                     raise UnknownVersion(path, version, old.versions)
                 if old.working is None:
                     remove_layers(path)  # no process uses a layer any more, and the rollback may need the disk space
-                if old != last_saved:
-                    next_key = b""
-                piece = roll_back_piece(path, writer, old, version, epoch=epoch, next_key=next_key)
-                if piece is not None:
-                    last_saved, next_key = piece
-                    described.save(writer, last_saved)
+                phase = phase_of(old, version, rolled)
+                if not isinstance(phase, Done):
+                    rolled = roll_back_piece(path, writer, old, version, epoch=epoch, phase=phase)
+                    described.save(writer, rolled.description)
                     continue
                 checksum = verify_record_set(path, writer, old, version)
                 parts.delete_all(writer, UNDO)

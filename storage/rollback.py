@@ -1,13 +1,18 @@
 """The way of the committed records back to one of the versions that a database can open, and the proof that they are there.
 
-A rollback takes several transactions. A crash between two of them leaves a database that can open this version alone, and the next `open` goes
-on.
+A rollback takes several transactions, each of which is a piece:
+
+    Verify --> Clear(from the first key) --> Clear(from the next key) ... --> Restore ... --> Done
+
+A crash between two of them leaves a database that can open this version alone, and the next `open` goes on. A description does not say how far
+the two walks are (folding.py), so an `open` that finds one of them begins with the first walk again.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import assert_never
 
 from base.version import VersionId
 from storage import folding, records, undo
@@ -17,35 +22,83 @@ from storage.errors import CorruptFile
 from storage.record_set import checksum_of
 
 
-def roll_back_piece(
-    path: Path, writer: Writer, old: Description, version: VersionId, *, epoch: int, next_key: bytes | None
-) -> tuple[Description, bytes | None] | None:
-    """One transaction of the rollback to `version`. The first one proves that the undo log is intact; each later one
-    rolls a piece back. No process may use a layer in the meantime.
+@dataclass(frozen=True)
+class Verify:
+    """The undo log is to be proved intact. Until then the later version can be opened too."""
 
-    `next_key`: the key at which the walk that clears records goes on; None when it has ended, and records are to be
-    restored. Returns the description after this transaction and the next `next_key`; or None where the records are
-    those of `version` already."""
+
+@dataclass(frozen=True)
+class Clear:
+    """The first walk is to remove the records that the undo log deletes or replaces, from this key on."""
+
+    next_key: bytes
+
+
+@dataclass(frozen=True)
+class Restore:
+    """The second walk is to restore the records that the undo log still has."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """The records are those of the version."""
+
+
+Due = Verify | Clear | Restore
+Phase = Due | Done
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """What one transaction of a rollback leaves: the description, and the phase of the next transaction."""
+
+    description: Description
+    phase: Phase
+
+
+def phase_of(present: Description, version: VersionId, before: Rolled | None) -> Phase:
+    """The phase of a rollback to `version`. `before`: what the last transaction of this `open` has left. If the description differs now,
+    another `open` has run, and the rollback begins again."""
+    if before is not None and before.description == present:
+        return before.phase
+    if version != present.last:
+        return Verify()
+    return Done() if present.merge_progress is None else Clear(b"")
+
+
+def roll_back_piece(
+    path: Path, writer: Writer, old: Description, version: VersionId, *, epoch: int, phase: Due
+) -> Rolled:
+    """One transaction of the rollback to `version`. No process may use a layer in the meantime. Raises CorruptRecord."""
     place = f"the undo log of {path} (back to {version})"
-    sizes_now = old.merge_progress.table_bytes if old.merge_progress else {}
-    live_bytes = max(sum(old.table_bytes.values()), sum(sizes_now.values()))
     unopened = replace(old, epoch=epoch, working=None, frozen=None, freezing=None)
-    if version != old.last:
-        undo.verify(writer, place)
-        progress = MergeProgress("", old.table_bytes, 0)
-        checksums = old.record_set_checksums[:1]
-        return replace(unopened, versions=(version,), record_set_checksums=checksums, merge_progress=progress), b""
-    if old.merge_progress is None:
-        return None
-    has_more = True
-    if next_key is None:
-        size_changes, has_more = folding.undo_piece(writer, place, live_bytes)
-    else:
-        size_changes, next_key = folding.clear_for_undo(writer, next_key, live_bytes)
+    next_phase: Phase
+    match phase:
+        case Verify():
+            undo.verify(writer, place)
+            progress = MergeProgress("", old.table_bytes, 0)
+            checksums = old.record_set_checksums[:1]
+            verified = replace(unopened, versions=(version,), record_set_checksums=checksums, merge_progress=progress)
+            return Rolled(verified, Clear(b""))
+        case Clear(next_key):
+            size_changes, following = folding.clear_for_undo(writer, next_key, _live_bytes(old))
+            next_phase = Restore() if following is None else Clear(following)
+        case Restore():
+            size_changes, has_more = folding.undo_piece(writer, place, _live_bytes(old))
+            next_phase = Restore() if has_more else Done()
+        case _:
+            assert_never(phase)
+    assert old.merge_progress is not None, "a walk over records that are those of a version"
     sizes = folding.add_sizes(old.merge_progress.table_bytes, size_changes)
-    if has_more:
-        return replace(unopened, merge_progress=replace(old.merge_progress, table_bytes=sizes)), next_key
-    return replace(unopened, merge_progress=None, table_bytes=sizes), None
+    if isinstance(next_phase, Done):
+        return Rolled(replace(unopened, merge_progress=None, table_bytes=sizes), next_phase)
+    return Rolled(replace(unopened, merge_progress=replace(old.merge_progress, table_bytes=sizes)), next_phase)
+
+
+def _live_bytes(present: Description) -> int:
+    """The larger one of the sizes before and after what is rolled back."""
+    sizes_now = present.merge_progress.table_bytes if present.merge_progress else {}
+    return max(sum(present.table_bytes.values()), sum(sizes_now.values()))
 
 
 def verify_record_set(path: Path, reader: Reader, present: Description, version: VersionId) -> int:

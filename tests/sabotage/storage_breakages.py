@@ -267,8 +267,8 @@ STORAGE = (
         (
             Edit(
                 ROLLBACK,
-                "    if old.merge_progress is None:\n        return None\n    has_more",
-                "    return None\n    has_more",
+                "return Done() if present.merge_progress is None else Clear",
+                "return Done() if True else Clear",
             ),
         ),
         (f"{TEST}::test_a_fold_that_stopped_half_way_is_no_version",),
@@ -300,7 +300,7 @@ STORAGE = (
         "rollback-from-a-stale-key",
         "`open` continues a rollback where it was, although another call has opened the database in the meantime.",
         "6 two versions",
-        (Edit(DATABASE, "                if old != last_saved:\n", "                if False:\n"),),
+        (Edit(ROLLBACK, "before is not None and before.description == present", "before is not None"),),
         (f"{TEST}::test_an_open_that_stalled_during_a_rollback_restarts_it",),
         tells="CorruptFile",
     ),
@@ -417,7 +417,7 @@ STORAGE = (
         "rollback-not-verified",
         "`open` drops the later version before it has verified that the undo log is intact.",
         "6 two versions",
-        (Edit(ROLLBACK, "        undo.verify(writer, place)\n", ""),),
+        (Edit(ROLLBACK, "            undo.verify(writer, place)\n", ""),),
         ("tests/storage/test_faults.py::test_a_damaged_undo_log_refuses_the_rollback",),
     ),
     Breakage(
