@@ -63,7 +63,7 @@ def build_aggregate(context: Lowering, node: TreeNode) -> Relation:
         return context.project(kept, (Output(output.id, values[output.id]) for output in results))
     if node.get("sessionWindow") is not None:
         child, grouping = sessions.build_sessions(context, child, grouping, node["sessionWindow"], closing)
-    type_of = partial(_type_of, context, child)
+    type_of = partial(context.type_over_outputs, relation=child)
     calls = read_calls([output.tree for output in results], number, context.analysed, type_of, order)
     if needs_order(node) and not order:
         context.note(
@@ -86,13 +86,13 @@ def build_groups(
     """One row per group of `child` with these results, which are expressions over the keys and over aggregate calls. `order`: that of the
     rows, as SortOrders over them."""
     trees = [output.tree for output in results]
-    calls = read_calls(trees, None, context.analysed, partial(_type_of, context, child), order)
+    calls = read_calls(trees, None, context.analysed, partial(context.type_over_outputs, relation=child), order)
     return _aggregate(context, _Grouped(child, grouping, calls, results, None))
 
 
 def read_call(context: Lowering, rows: Relation, tree: TreeNode) -> Call:
     """The call of an AggregateExpression over `rows`."""
-    (call,) = read_calls([tree], None, context.analysed, partial(_type_of, context, rows), ()).values()
+    (call,) = read_calls([tree], None, context.analysed, partial(context.type_over_outputs, relation=rows), ()).values()
     return call
 
 
@@ -115,7 +115,7 @@ def _aggregate(context: Lowering, of: _Grouped) -> Relation:
     arguments: list[Output] = []
 
     def type_of(tree: TreeNode) -> Any:
-        return catalyst_type(_type_of(context, child, tree))
+        return catalyst_type(context.type_over_outputs(tree, child))
 
     for call in calls.values():
         argument = call.argument(type_of)
@@ -176,7 +176,7 @@ def _count_distinct_rows(context: Lowering, of: _Grouped) -> Relation:
     assert first.condition is not None
 
     def type_of(tree: TreeNode) -> Any:
-        return catalyst_type(_type_of(context, child, tree))
+        return catalyst_type(context.type_over_outputs(tree, child))
 
     if keys:
         found = [Call("count", row, condition=first.condition).argument(type_of) for row in first.rows]
@@ -195,14 +195,8 @@ def _count_distinct_rows(context: Lowering, of: _Grouped) -> Relation:
 def _keys(context: Lowering, child: Relation, grouping: Sequence[TreeNode]) -> list[Output]:
     keys = []
     for tree in grouping:
-        keys.append(Output(context.fresh(), normal_key(tree, _type_of(context, child, tree))))
+        keys.append(Output(context.fresh(), normal_key(tree, context.type_over_outputs(tree, child))))
     return keys
-
-
-def _type_of(context: Lowering, child: Relation, tree: TreeNode) -> pa.DataType:
-    """The type of `tree`, which reads the outputs of `child`."""
-    over_node = context.project(child, [Output(0, tree)])
-    return context.type_of(over_node.outputs[0].tree, over_node)
 
 
 def _results(context: Lowering, relation: Relation, of: _Grouped, places: Sequence[int]) -> Relation:
