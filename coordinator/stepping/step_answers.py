@@ -24,7 +24,8 @@ from engine.operators.error_rows import EXAMPLE_CHARACTERS_MAX
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
 from engine.resident.received import table_of
-from engine.run.sources import DEAD_LETTER_SCHEMA, Checksum
+from engine.run.dead_letters import DEAD_LETTER_SCHEMA
+from engine.run.sources import Checksum
 from io_kafka.offsets import OffsetRange
 from io_kafka.registry.answers import ID_MAX
 

@@ -19,7 +19,8 @@ from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
 from engine.resident.messages import StepDone
-from engine.run.sources import DEAD_LETTER_SCHEMA, Checksum
+from engine.run.dead_letters import DEAD_LETTER_SCHEMA
+from engine.run.sources import Checksum
 from engine.run.stage import name_of
 from io_kafka.clients.writer import StepOutput
 from io_kafka.registry.unknown import UnknownSchemas, join_unknown

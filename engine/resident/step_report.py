@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from engine.resident.frames import Buffer
 from engine.resident.messages import StepDone
+from engine.run.dead_letters import DEAD_LETTER_SCHEMA
 from engine.run.exchange import to_buffer
-from engine.run.sources import DEAD_LETTER_SCHEMA
 from engine.run.tasks import StepOutcome
 
 

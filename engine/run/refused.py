@@ -16,12 +16,11 @@ from engine.errors import DataError
 from engine.model.filling import is_read_again
 from engine.operators.base import Lacks, Refused, RowElsewhere
 from engine.operators.scattered_keys import ScatteredKey, text_of_scattered_key
+from engine.run.dead_letters import DeadLetter, letters
 from engine.run.reading_again import first_read_again
 from engine.run.sources import (
-    DeadLetter,
     SourceReport,
     SourceTable,
-    letters,
     messages_of,
     name_of_source,
     reject,
@@ -97,5 +96,5 @@ def _letters(table: SourceTable, rejected: Sequence[Rejected], read: Read) -> li
     for partition in sorted({message.partition for message in rejected}):
         mine = [message for message in rejected if message.partition == partition]
         span = OffsetRange(topic, partition, mine[0].offset, mine[-1].offset + 1)
-        found += letters(table, messages_of(read([span])), mine)
+        found += letters(messages_of(read([span])), mine, is_binary=table.is_binary)
     return found

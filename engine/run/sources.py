@@ -1,13 +1,11 @@
 """Decodes a step's input: the messages of the recorded ranges become the rows of the circuit's sources.
 
 A range is read once, even if several tables read its topic. The division records the policy for messages that cannot be decoded. `fail`
-stops the step with the place of the first one, before anything is written. `skip` counts them. `dead-letter` sends them to the coordinator,
-which writes them in the step's transaction."""
+stops the step with the place of the first one, before anything is written. `skip` counts them. `dead-letter` counts them too, and makes dead
+letters of them (dead_letters.py)."""
 
 from __future__ import annotations
 
-import base64
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +22,7 @@ from engine.model.from_now import handle_of_files
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.rows import zset
+from engine.run.dead_letters import DeadLetter, letters
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.errors import RegistryRefused, RegistryUnreachable, SchemaGone
@@ -63,6 +62,11 @@ class SourceTable:
     def has_registry(self) -> bool:
         """Whether its messages may have schemas in a registry."""
         return isinstance(self.format, SourceFormat) and isinstance(self.format.encoding, WithRegistry)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether its values are bytes that are no text, whatever bytes they have."""
+        return isinstance(self.format, SourceFormat) and self.format.encoding is not None
 
     @property
     def extras(self) -> Extras:
@@ -114,31 +118,6 @@ class Reading(NamedTuple):
 JOINED_BYTES_MAX = 1 << 20
 """The largest number of bytes of messages of several partitions that are decoded at once. More messages are decoded apart, because to join them
 means to copy them."""
-
-DEAD_LETTER_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
-"""The schema of the dead letters of a source, as a worker sends them to the coordinator."""
-
-
-LETTER_TEXT_BYTES_MAX = 4 * 1024 * 1024
-"""The largest value that a letter has as text, with its escapes, of which a control character takes six bytes. A longer one is in base64, which
-makes it a third longer whatever it is. So the letters of messages of up to 3 MiB fit into the 8 MiB of the topics that Stepwell creates."""
-
-ESCAPED_BYTES_MAX = 6
-"""How many bytes of JSON one byte of a text can take."""
-
-LETTER_REST_BYTES_MAX = 64 * 1024
-"""What a letter has beside key and value, which is the place and the reason. A reason names some columns and values, in some hundred
-bytes."""
-
-LOST = "The topic was compacted before the message was read again for this letter."
-
-
-class DeadLetter(NamedTuple):
-    """A message for a dead-letter topic. `key` is that of the malformed message. `value` is JSON: the original value, its place, the
-    reason. A value that is no UTF-8, or is very long, is in base64."""
-
-    key: bytes | None
-    value: bytes
 
 
 @dataclass
@@ -304,7 +283,13 @@ def _rows_of(table: SourceTable, records: TopicMessages, given: StepInput, repor
         partitions = tuple(sorted(set(records.partitions.to_pylist())))
         report.unknown.append(UnknownSchemas(table.handle, records.topic, partitions, tuple(sorted(unknown))))
     if decoded.rejected:
-        reject(table, decoded.rejected, given, report, lambda: letters(table, records, decoded.rejected))
+        reject(
+            table,
+            decoded.rejected,
+            given,
+            report,
+            lambda: letters(records, decoded.rejected, is_binary=table.is_binary),
+        )
     if decoded.ignored and not is_read_again(table.handle) and table.handle not in report.silent:
         _skip(table, decoded.ignored, report)
     return _with_weight(decoded.rows)
@@ -361,44 +346,3 @@ def reject(
 def _skip(table: SourceTable, count: int, report: SourceReport) -> None:
     handle = handle_of_files(table.handle)
     report.skipped[handle] = report.skipped.get(handle, 0) + count
-
-
-def letters(table: SourceTable, records: TopicMessages, rejected: Sequence[Rejected]) -> list[DeadLetter]:
-    """The dead letters of malformed messages. One that is not among `records` was compacted away since it was read: its letter says so, and has
-    neither key nor value."""
-    is_binary = isinstance(table.format, SourceFormat) and table.format.encoding is not None
-    places = zip(records.partitions.to_pylist(), records.messages.offsets.to_pylist(), strict=True)
-    positions = {place: i for i, place in enumerate(places)}
-    found: list[DeadLetter] = []
-    for partition, offset, reason in rejected:
-        place = {"topic": records.topic, "partition": partition, "offset": offset, "reason": reason}
-        at = positions.get((partition, offset))
-        key = None if at is None else records.messages.keys[at].as_py()
-        shown = {"lost": LOST} if at is None else _value_shown(records.messages.values[at].as_py(), is_binary)
-        found.append(DeadLetter(key, json.dumps({**place, **shown}, ensure_ascii=False).encode()))
-    return found
-
-
-def letter_bytes_max(message_bytes: int) -> int:
-    """The bytes of the largest letter of a message whose key and value have so many bytes."""
-    as_text = min(ESCAPED_BYTES_MAX * message_bytes, LETTER_TEXT_BYTES_MAX + message_bytes)
-    return max(as_text, 4 * message_bytes // 3) + LETTER_REST_BYTES_MAX
-
-
-def _value_shown(value: bytes | None, is_binary: bool) -> dict[str, str | None]:
-    """The value as it is, in base64 where text would not tell what the bytes were or would be too long."""
-    if value is None:
-        return {"value": None}
-    text = None if is_binary else _text_of(value)
-    return {"valueBase64": base64.b64encode(value).decode()} if text is None else {"value": text}
-
-
-def _text_of(value: bytes) -> str | None:
-    """The value as text; None if it is none, or too long a one."""
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        return None
-    if ESCAPED_BYTES_MAX * len(value) <= LETTER_TEXT_BYTES_MAX:
-        return text
-    return text if len(json.dumps(text, ensure_ascii=False).encode()) <= LETTER_TEXT_BYTES_MAX else None

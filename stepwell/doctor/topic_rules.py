@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.run.sources import letter_bytes_max
+from engine.run.dead_letters import letter_bytes_max
 from io_kafka.clients.topics import TopicFacts
 from stepwell.doctor.check import Check, Level
 from stepwell.project.tables import OutputSpec, SourceSpec

@@ -21,8 +21,9 @@ from engine.operators.error_rows import ErrorRows
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
 from engine.resident.step_report import step_done
+from engine.run.dead_letters import DeadLetter
 from engine.run.exchange import to_buffer
-from engine.run.sources import Checksum, DeadLetter, SourceReport
+from engine.run.sources import Checksum, SourceReport
 from engine.run.tasks import StageTimes, StepOutcome
 from io_kafka.offsets import OffsetRange
 from io_kafka.registry.unknown import UnknownSchemas

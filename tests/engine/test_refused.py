@@ -16,8 +16,9 @@ from engine.model.circuit import Circuit
 from engine.operators.base import Lacks, Refused, RowElsewhere
 from engine.operators.facts import DivisionFacts
 from engine.operators.scattered_keys import ScatteredKey
+from engine.run.dead_letters import DeadLetter
 from engine.run.refused import leave_out, name_key
-from engine.run.sources import DeadLetter, SourceReport, SourceTable
+from engine.run.sources import SourceReport, SourceTable
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.formats import SourceFormat

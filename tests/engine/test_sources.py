@@ -3,7 +3,6 @@ schema."""
 
 from __future__ import annotations
 
-import base64
 import datetime
 import json
 import re
@@ -25,12 +24,12 @@ from engine.model.placement import Placement
 from engine.model.rows import LastByKey, Source
 from engine.operators.facts import DivisionFacts
 from engine.run import sources
-from engine.run.sources import SourceTable, letter_bytes_max, messages_of, of_worker, read_sources
+from engine.run.sources import SourceTable, of_worker, read_sources
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.errors import SchemaGone
 from io_kafka.extras import TYPES, Extras
-from io_kafka.formats import RecordFormat, Rejected, SourceFormat
+from io_kafka.formats import RecordFormat, SourceFormat
 from io_kafka.formats.records import COLUMNS as COLUMNS_OF_RECORDS
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange, TopicPartition
@@ -331,41 +330,3 @@ def test_a_message_whose_timestamp_is_beyond_the_range_is_left_to_the_policy_of_
         assert [(letter["offset"], letter["value"]) for letter in letters] == [(8, '{"n": 2}')][
             : policy == "dead-letter"
         ]
-
-
-def test_letters_tell_bytes_from_the_text_of_their_escapes() -> None:
-    values = [b"\\xff", b"\xff", None, b'"\n\xc3\xa9']
-    assert [each for each, _ in shown_in_letters(values)] == [
-        {"value": "\\xff"}, {"valueBase64": "/w=="}, {"value": None}, {"value": '"\né'}
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("unit", [b"\x01", b'"', b"x", b"\xff", "é".encode()])
-def test_no_letter_is_larger_than_its_message_lets_expect(unit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "LETTER_TEXT_BYTES_MAX", 600)
-    monkeypatch.setattr(sources, "LETTER_REST_BYTES_MAX", 120)
-    for count in (0, 50, 99, 150, 300, 590, 700, 3000):
-        value = unit * count
-        [(shown, size)] = shown_in_letters([value])
-        assert size <= letter_bytes_max(len(value)) and size <= 120 + max(600, 4 * len(value) // 3 + 4)
-        assert (
-            base64.b64decode(shown["valueBase64"]) == value
-            if "valueBase64" in shown
-            else shown["value"].encode() == value
-        )
-
-
-def shown_in_letters(values: list[bytes | None]) -> list[tuple[dict[str, Any], int]]:
-    """What the letters of these messages have of their values, and their sizes in bytes."""
-    span = OffsetRange("in", 0, 0, len(values))
-    content = Messages.plain(
-        pa.nulls(len(values), pa.binary()), pa.array(values, pa.binary()), pa.array(range(len(values)))
-    )
-    table = SourceTable("in", ("in",), SourceFormat("in", COLUMNS, "append"))
-    rejected = [Rejected(0, offset, "why") for offset in range(len(values))]
-    found = [letter.value for letter in sources.letters(table, messages_of([raw_batch(span, content)]), rejected)]
-    named = [json.loads(letter) for letter in found]
-    return [
-        ({k: v for k, v in each.items() if k.startswith("value")}, len(text))
-        for each, text in zip(named, found, strict=True)
-    ]

@@ -291,7 +291,7 @@ DEBEZIUM = (
         "no silence",
         (
             Edit(
-                "engine/run/sources.py",
+                "engine/run/dead_letters.py",
                 'shown = {"lost": LOST} if at is None',
                 'shown = {"value": None} if at is None',
             ),

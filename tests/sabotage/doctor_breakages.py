@@ -67,8 +67,8 @@ DOCTOR = (
         "letters-without-bound",
         "A letter has a value as text, however long its escapes make it.",
         "no silence",
-        (Edit("engine/run/sources.py", "<= LETTER_TEXT_BYTES_MAX else None", "<= 1 << 40 else None"),),
-        ("tests/engine/test_sources.py::test_no_letter_is_larger_than_its_message_lets_expect",),
+        (Edit("engine/run/dead_letters.py", "<= LETTER_TEXT_BYTES_MAX else None", "<= 1 << 40 else None"),),
+        ("tests/engine/test_dead_letters.py::test_no_letter_is_larger_than_its_message_lets_expect",),
     ),
     Breakage(
         "letters-with-bytes-as-text",
@@ -76,12 +76,12 @@ DOCTOR = (
         "no silence",
         (
             Edit(
-                "engine/run/sources.py",
+                "engine/run/dead_letters.py",
                 "    except UnicodeDecodeError:\n        return None\n    if ESCAPED",
                 '    except UnicodeDecodeError:\n        return value.decode("utf-8", "backslashreplace")\n    if ESCAPED',
             ),
         ),
-        ("tests/engine/test_sources.py::test_letters_tell_bytes_from_the_text_of_their_escapes",),
+        ("tests/engine/test_dead_letters.py::test_letters_tell_bytes_from_the_text_of_their_escapes",),
     ),
     Breakage(
         "room-for-letters-without-notice",
