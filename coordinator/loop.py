@@ -43,7 +43,8 @@ from coordinator.stepping.input_topics import InputTopics
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.new_nodes import NewNodes
 from coordinator.stepping.quiet import Bell
-from coordinator.stepping.stepping import Redivided, Stepping
+from coordinator.stepping.redividing import Redivided
+from coordinator.stepping.stepping import Stepping
 from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, Running
 from coordinator.transition.disk_room import Room

@@ -1,4 +1,4 @@
-"""What a settled step tells the measures of the run."""
+"""What a settled step tells the measures of the run, and which part of it took how long."""
 
 from __future__ import annotations
 
@@ -22,6 +22,19 @@ def measures_of(result: StepResult, times: StepTimes, took_ms: float, *, replaye
         written=[_messages_of(output) for output in result.outputs],
         work=result.work,
         replayed=replayed,
+    )
+
+
+def step_times(result: StepResult, divide_ms: float, job_ms: float, write_ms: float) -> StepTimes:
+    """The parts of a step's time. The time beyond the parts of the slowest worker is the exchange and the way to the workers and back."""
+    known = result.read_ms + result.compute_ms + result.state_ms
+    return StepTimes(
+        divide=round(divide_ms, 2),
+        read=round(result.read_ms, 2),
+        compute=round(result.compute_ms, 2),
+        state=round(result.state_ms, 2),
+        exchange=round(max(0.0, job_ms - known), 2),
+        write=round(write_ms, 2),
     )
 
 

@@ -2,8 +2,7 @@
 
     Divide     end offsets -> division -> log
     Give       recorded division -> workers
-    Collect    workers -> results; a step with too many bytes is divided again and given once more; a step with rows that give an error is
-               divided again, so that it leaves them out or has more input, and all go back to the last checkpoint
+    Collect    workers -> results; or the step is divided again (redividing.py)
     Settle     results -> transaction, which may also hold the next divisions; or, in a replay, a comparison
 
 Guarantee: a step is settled only after its output is committed or has been compared.
@@ -11,7 +10,7 @@ Guarantee: a step is settled only after its output is committed or has been comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -25,14 +24,13 @@ from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.stepping.inputs import Inputs
-from coordinator.stepping.measuring import measures_of, project_shown
+from coordinator.stepping.measuring import measures_of, project_shown, step_times
 from coordinator.stepping.quiet import PAUSE_SECONDS_MIN, Bell, QuietInput
+from coordinator.stepping.redividing import Redividing
 from coordinator.stepping.step_answers import Expected
 from coordinator.stepping.step_output import StepResult, gather
 from coordinator.stepping.unknown_schemas import unknown_in_replay, unknown_to_record
 from coordinator.stepping.views_in_error import (
-    can_count,
-    count_all,
     error_rows,
     error_texts,
     errors_before,
@@ -42,31 +40,25 @@ from coordinator.stepping.views_in_error import (
 )
 from coordinator.transition.draining import outputs_with_content
 from coordinator.transition.portions import Portions
-from engine.errors import DataError, EngineError
+from engine.errors import DataError
 from engine.model.circuit import Circuit
-from engine.model.filling import HASHES, is_read_again
+from engine.model.filling import HASHES
 from engine.model.numbers import NumberedCircuit
 from engine.operators.facts import DivisionFacts
 from engine.resident.crew import Crew, WorkerOutput
-from engine.run.reading_again import CANNOT_READ, first_read_again
+from engine.run.reading_again import first_read_again
 from engine.run.step_input import StepInput
 from engine.run.tasks import TaskSetup
 from faults.points import reached
-from io_kafka.clients.reader import RangeReader
-from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.errors import StepTooLarge
 from io_kafka.formats import ENCODER_ID
-from io_kafka.offsets import OffsetRange, TopicPartition
+from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.output_progress import InputChanged, compare_errors, compare_inputs
 from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramOfStep, SwitchingProgram
 from io_kafka.step_log.records import DivisionRecord, InputChecksum, NodeErrors
 
 _log = structlog.get_logger("coordinator.stepping.stepping")
-
-
-class Redivided(EngineError):
-    """A step was divided again while workers had a part of it. The crew is replaced."""
 
 
 @dataclass
@@ -114,6 +106,7 @@ class Stepping:
         self._requests, self._board = requests, board
         board.show_project(project_shown(spec, answers))
         self._monotonic = spec.kafka.outside.monotonic
+        self._redividing = Redividing(spec.kafka, writer, inputs)
         self._quiet, self._rest = QuietInput(bell), Rest(spec.kafka.outside.give_back_memory)
         self._divide_ms = 0.0  # the time that the division of the next step took
         self._under_way: _StepUnderWay | None = None  # what the workers have
@@ -147,7 +140,7 @@ class Stepping:
         """Gives the step to the workers."""
         record = self._writer.state.divisions[action.step]
         if not action.replay:
-            record = self._with_policy_in_force(record)
+            record = self._redividing.with_policy_in_force(record)
         reached("step.begun")
         asks_border = self._inputs.clock.asks(record.clock_us)
         bytes_max = None if action.replay else self._spec.limits.bytes_max
@@ -162,9 +155,9 @@ class Stepping:
         try:
             outputs = self._outputs(under_way, crew)
         except DataError as fault:
-            self._count_error_rows(crew.setup.numbered, under_way.record, fault)
+            self._redividing.count_error_rows(crew.setup.numbered, under_way.record, fault)
             if not self._is_of_transition(under_way.record.step, fault, crew):
-                self._move_the_end(under_way.record, fault)
+                self._redividing.move_the_end(under_way.record, fault)
             raise
         self._ran = _StepThatRan(under_way, outputs, self._monotonic())
         self._under_way = None
@@ -268,15 +261,11 @@ class Stepping:
         try:
             return crew.steps.collect(under_way.record.step)
         except StepTooLarge:
-            return self._run_again(under_way, crew)
-
-    def _count_error_rows(self, plan: NumberedCircuit, record: DivisionRecord, fault: DataError) -> None:
-        """Divides a step again, over the same input, so that rows that give an error are left out and counted. Raises Redivided then, and
-        returns if the error is not one of rows."""
-        if not can_count(plan, self._writer.state, record, fault):
-            return
-        self._writer.append([count_all(plan, self._writer.epoch, record)])
-        raise Redivided(f"step {record.step} leaves out rows that give an error: {fault}") from fault
+            given = self._input(crew, under_way)
+            under_way.record = self._redividing.within_bytes(under_way.record, given, crew.setup.kafka_again)
+            under_way.bytes_max = None
+            crew.steps.give(self._input(crew, under_way))
+            return crew.steps.collect(under_way.record.step)
 
     def _tell_views_in_error(self) -> None:
         """Shows what is in error, and logs what is new or in error no more."""
@@ -287,64 +276,6 @@ class Stepping:
             _log.warning("rows are in error, so what depends on them is withheld", view=view, error=now[view])
         for view in sorted(before.keys() - now.keys()):
             _log.info("no row is in error any more", view=view)
-
-    def _move_the_end(self, record: DivisionRecord, fault: DataError) -> None:
-        """Divides a step again, over more input, if a view has an error over the rows up to its end: Spark has no answer there either, and
-        where a step ends is our choice alone. Raises Redivided then, and returns if there is no more input. A malformed message, which has a
-        place in the input, stays malformed whatever follows it."""
-        log = self._writer.state
-        if fault.place is not None or record.step < log.steps:
-            return
-        ends = self._inputs.widen(record)
-        if ends is None:
-            return
-        wider = record.with_ends(self._writer.epoch, ends)
-        self._writer.append([wider])
-        raise Redivided(
-            f"step {record.step} ends after {wider.division.rows} rows instead of {record.division.rows}: {fault}"
-        ) from fault
-
-    def _run_again(self, under_way: _StepUnderWay, crew: Crew) -> list[WorkerOutput]:
-        """Runs a step again of which a worker has more than its share of `bytes_max`. A worker knows only its own ranges, so the step as a whole
-        may be within the bound. Here all ranges are measured together. If they have too many bytes, the step is divided again, over less
-        input."""
-        record = under_way.record
-        given = self._input(crew, under_way)
-        ends = self._ends_within(given, given.ranges, self._spec.kafka)
-        if ends is not None:
-            record = record.with_ends(self._writer.epoch, ends)
-            self._writer.append([record])
-            _log.info("a step was larger than stepwell.step.bytes.max", step=record.step, rows=record.division.rows)
-        again = self._ends_within(given, given.again, crew.setup.kafka_again)
-        cut = record if again is None else record.with_again_ends(self._writer.epoch, again)
-        if cut.again != record.again:
-            record = cut
-            self._writer.append([record])
-            _log.info("a step would have read more again than stepwell.step.bytes.max", step=record.step)
-        under_way.record, under_way.bytes_max = record, None
-        crew.steps.give(self._input(crew, under_way))
-        return crew.steps.collect(record.step)
-
-    @staticmethod
-    def _ends_within(
-        given: StepInput, ranges: Sequence[OffsetRange], settings: KafkaSettings
-    ) -> Mapping[TopicPartition, int] | None:
-        """Where these ranges have to end, so that they are within their share of the step's bytes; None if they are."""
-        spans = [span for span in ranges if span.length]
-        if not spans:
-            return None
-        reader = RangeReader(settings)
-        try:
-            reader.read(spans, bytes_max=given.bytes_max_of(spans))
-        except StepTooLarge as fault:
-            return fault.ends
-        except CANNOT_READ:
-            return (
-                None  # the workers meet it when the step is given again, unless they have fetched all messages by now
-            )
-        finally:
-            reader.close()
-        return None
 
     def _input(self, crew: Crew, under_way: _StepUnderWay) -> StepInput:
         record = under_way.record
@@ -388,20 +319,6 @@ class Stepping:
             return ()
         return tuple(each.span for each in record.again)
 
-    def _with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
-        """The division of a step that has no output yet, with the project's present policy for malformed messages. It is recorded again if an
-        earlier run recorded another policy. No database holds rows of the step under that policy, because all were opened since."""
-        if record.epoch == self._writer.epoch:
-            return record  # the files of a transition that was given up may have had another policy
-        recorded, policy = record.policy, self._inputs.policy
-        if self._writer.state.revisions.passage_that_fills(record.step) is None:
-            recorded = recorded.without(is_read_again)  # which counts no more
-        if recorded == policy:
-            return record
-        again = record.with_policy(self._writer.epoch, policy)
-        self._writer.append([again])
-        return again
-
 
 def _filled_in(program: ProgramOfStep) -> tuple[int, int]:
     """The positions of the feeds before and after a step. The step of a switch gives whole contents to new outputs, and a step of a drain a part
@@ -415,16 +332,3 @@ def _filled_in(program: ProgramOfStep) -> tuple[int, int]:
             return (0, HASHES) if drained is None else drained
         case _:
             assert_never(program)
-
-
-def step_times(result: StepResult, divide_ms: float, job_ms: float, write_ms: float) -> StepTimes:
-    """The parts of a step's time. The time beyond the parts of the slowest worker is the exchange and the way to the workers and back."""
-    known = result.read_ms + result.compute_ms + result.state_ms
-    return StepTimes(
-        divide=round(divide_ms, 2),
-        read=round(result.read_ms, 2),
-        compute=round(result.compute_ms, 2),
-        state=round(result.state_ms, 2),
-        exchange=round(max(0.0, job_ms - known), 2),
-        write=round(write_ms, 2),
-    )

@@ -12,8 +12,8 @@ from base.version import VersionId
 from coordinator.actions import Fold
 from coordinator.checkpoints.checkpointing import Checkpointing, bytes_of
 from coordinator.status import StepTimes
+from coordinator.stepping.measuring import step_times
 from coordinator.stepping.step_output import StepResult
-from coordinator.stepping.stepping import step_times
 from engine.resident.messages import Folded
 from engine.run.tasks import TaskSetup
 

@@ -6,6 +6,7 @@ from tests.sabotage.breakage import Breakage, Edit
 
 CORE, PIPELINE, START = "coordinator/core.py", "coordinator/pipeline.py", "coordinator/starting/start.py"
 REACH = "coordinator/starting/reach.py"
+REDIVIDING = "coordinator/stepping/redividing.py"
 STANDINGS = "coordinator/starting/standings.py"
 BINDING, TEST_BINDING = "coordinator/starting/binding.py", "tests/coordinator/test_binding.py"
 INPUTS, STEPPING, RECOVERIES = (
@@ -356,7 +357,7 @@ COORDINATOR = (
         "malformed messages",
         (
             Edit(
-                STEPPING,
+                REDIVIDING,
                 "        if recorded == policy:\n",
                 "        if record is not None:\n",
             ),
@@ -742,7 +743,7 @@ COORDINATOR = (
         "no silence",
         (
             Edit(
-                "coordinator/stepping/stepping.py",
+                REDIVIDING,
                 "        if ends is None:\n            return\n        wider",
                 "        if not log.topics or ends is not None:\n            return\n        wider",
             ),
