@@ -19,7 +19,7 @@ from engine.operators.descriptor import ContentOfInput, ContentOfState, NoConten
 from engine.operators.table import operator_of
 from engine.operators.view import content as stored_content
 from engine.rows import zset
-from engine.state.trace import as_zset
+from engine.state.runs import as_zset
 
 ContextOf = Callable[[int], StepContext]
 """From a node's index to the context in which its state is read. The number of its step is that of the version that is read."""

@@ -24,7 +24,7 @@ from engine.accumulators.order import has_codes
 from engine.model.aggregates import AggregateCall
 from engine.model.node import Column
 from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Moment, Total, Values
-from engine.state.trace import Combine
+from engine.state.runs import Combine
 
 TOTALS_SLOT, DIGITS_SLOT, EXTREMES_SLOT, DISTINCT_SLOT = 0, 1, 2, 4
 

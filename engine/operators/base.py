@@ -21,8 +21,9 @@ from engine.operators.arrangement import Key
 from engine.operators.error_rows import ErrorRows, leave_out
 from engine.operators.facts import PartFacts, RunFacts, StepFacts
 from engine.operators.keys import ColocatedKey
+from engine.state.runs import Combine, TraceLayout
 from engine.state.store import Store
-from engine.state.trace import Combine, Trace, TraceLayout
+from engine.state.trace import Trace
 
 N = TypeVar("N", bound=NodeBase)
 

@@ -21,7 +21,8 @@ from engine.operators.fed_rows import below, columns_by_place, within
 from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.rows import zset
 from engine.rows.hashing import Hashes, slot_of
-from engine.state.trace import Trace, as_rows, as_zset
+from engine.state.runs import as_rows, as_zset
+from engine.state.trace import Trace
 
 
 def step_carried(node: CarriedTable, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

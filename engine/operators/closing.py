@@ -35,7 +35,8 @@ from engine.operators.keys import distinct_keys
 from engine.operators.sessions import merge_sessions
 from engine.rows import zset
 from engine.state.forgetting import forget, rows_of_groups, select_rows
-from engine.state.trace import Trace, as_rows, as_zset
+from engine.state.runs import as_rows, as_zset
+from engine.state.trace import Trace
 
 
 def step_closing_aggregate(node: ClosingAggregate, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

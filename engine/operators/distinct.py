@@ -22,7 +22,8 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.keys import ColocatedKey, distinct_keys, hash_keys
 from engine.rows import zset
-from engine.state.trace import Trace, as_rows, as_zset
+from engine.state.runs import as_rows, as_zset
+from engine.state.trace import Trace
 
 
 def step_distinct(node: Distinct, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

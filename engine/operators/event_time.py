@@ -36,7 +36,7 @@ from engine.operators.arrangement import Arrangement, on_one_worker
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.rows import zset
-from engine.state.trace import as_rows, as_zset
+from engine.state.runs import as_rows, as_zset
 
 MS_US = 1000
 EPOCH_US = 0

@@ -29,7 +29,8 @@ from engine.operators.fed_rows import columns_by_place, within
 from engine.operators.keys import ColocatedKey, net_rows_by_key
 from engine.rows import zset
 from engine.rows.hashing import HASH_BITS, Hashes, slot_of
-from engine.state.trace import Trace, as_rows, as_zset
+from engine.state.runs import as_rows, as_zset
+from engine.state.trace import Trace
 
 FIRST_LEVEL = 0
 """The level of the feeds that fill nodes, and that give whole contents to new topics from the step of the switch on."""

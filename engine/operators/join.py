@@ -21,7 +21,8 @@ from engine.operators.error_rows import leave_out
 from engine.operators.keys import columns_at, matchable, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
-from engine.state.trace import Trace, as_rows, as_zset
+from engine.state.runs import as_rows, as_zset
+from engine.state.trace import Trace
 
 
 def step_join(node: Join, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

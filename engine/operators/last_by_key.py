@@ -36,7 +36,8 @@ from engine.operators.former_values import Messages, outcome, truncations_before
 from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.operators.scattered_keys import check_partitions, key_as_text
 from engine.rows import zset
-from engine.state.trace import HASH, Trace, as_rows, as_zset
+from engine.state.runs import HASH, as_rows, as_zset
+from engine.state.trace import Trace
 from io_kafka.formats.message_fields import DELETED, OFFSET, PARTITION
 from io_kafka.formats.unavailable import placeholder_of
 

@@ -38,7 +38,8 @@ from engine.operators.keys import distinct_keys, matchable, only
 from engine.operators.scalar import TooManyRows
 from engine.rows import zset
 from engine.rows.hashing import Hashes
-from engine.state.trace import Combine, Trace
+from engine.state.runs import Combine
+from engine.state.trace import Trace
 
 LEFT, RIGHT = 0, 1
 """The slots of the traces, and the numbers of the sides."""

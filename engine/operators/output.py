@@ -37,7 +37,7 @@ from engine.operators.descriptor import NoContent, Operator
 from engine.operators.error_rows import leave_out
 from engine.operators.keys import net_rows_by_key
 from engine.rows import zset
-from engine.state.trace import as_rows, as_zset
+from engine.state.runs import as_rows, as_zset
 from io_kafka.clients.partitioner import partitions_of
 from io_kafka.formats import OutputFormat, encode
 from io_kafka.formats.spec import Unwritable

@@ -45,7 +45,8 @@ from engine.operators.join import pairs_of
 from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
-from engine.state.trace import Combine, Trace, as_rows
+from engine.state.runs import Combine, as_rows
+from engine.state.trace import Trace
 
 WEIGHT_MAX = 1 << 30
 """The largest weight of a row that partials are joined with. A limb of 32 bits times it is exact in int64."""

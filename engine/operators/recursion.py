@@ -39,7 +39,7 @@ from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import PartFacts
 from engine.operators.scalar import tell_again, tells_a_change
 from engine.rows import zset
-from engine.state.trace import as_rows, as_zset
+from engine.state.runs import as_rows, as_zset
 
 COUNTS = 0  # the trace with the number of rows of each level
 BODY_TRACES_FIRST = 1  # the traces from here on are those of the body's nodes, in their order

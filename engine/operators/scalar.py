@@ -32,7 +32,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.error_rows import ErrorRows
 from engine.rows import zset
-from engine.state.trace import as_rows, as_zset
+from engine.state.runs import as_rows, as_zset
 
 
 class TooManyRows(DataError):

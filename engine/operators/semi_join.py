@@ -29,7 +29,8 @@ from engine.operators.join import match_pairs
 from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
-from engine.state.trace import Trace, as_rows, as_zset
+from engine.state.runs import as_rows, as_zset
+from engine.state.trace import Trace
 
 LEFT, RIGHT, SUMMARY = 0, 1, 2
 """The slots of the traces."""

@@ -23,7 +23,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.keys import distinct_keys, hash_keys
 from engine.rows import zset
-from engine.state.trace import as_rows, as_zset
+from engine.state.runs import as_rows, as_zset
 
 
 def step_sessions(node: Sessions, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:

@@ -32,8 +32,9 @@ from engine.operators.event_time import empty_rows
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.forgetting import forget
+from engine.state.runs import HASH
 from engine.state.timed_rows import first_time_after, rows_between, timed_hashes
-from engine.state.trace import HASH, Trace
+from engine.state.trace import Trace
 
 WAITING, INSIDE = 0, 1
 """The slots of the traces."""

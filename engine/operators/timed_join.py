@@ -30,7 +30,8 @@ from engine.operators.keys import ColocatedKey, columns_at, matchable, only
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.forgetting import forget, select_rows
-from engine.state.trace import HASH, Trace, as_rows, as_zset
+from engine.state.runs import HASH, as_rows, as_zset
+from engine.state.trace import Trace
 
 ROWS_SLOT, PAIRS_SLOT = 0, 2
 

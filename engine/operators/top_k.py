@@ -37,7 +37,8 @@ from engine.rows import zset
 from engine.rows.hashing import Hashes, hash_columns
 from engine.state.ordered_rows import KeyedRows, SpreadRows
 from engine.state.prefixes import Change, Cursors, Moved, advance, before_cursor, clip, effects_of
-from engine.state.trace import Trace, as_rows
+from engine.state.runs import as_rows
+from engine.state.trace import Trace
 
 ROWS_SLOT, CURSORS_SLOT = 0, 1
 """The slots of the traces."""

@@ -22,7 +22,8 @@ from engine.operators.descriptor import Fed, NoContent, Operator
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey, net_by_key
 from engine.rows import zset
-from engine.state.trace import Trace, as_rows, as_zset
+from engine.state.runs import as_rows, as_zset
+from engine.state.trace import Trace
 
 CONTENT = 0
 """The slot of the trace of the content, which queries read."""

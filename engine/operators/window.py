@@ -28,7 +28,7 @@ from engine.operators.window_functions import call_values
 from engine.operators.window_order import Rows, Sorted, sort_rows
 from engine.rows import zset
 from engine.rows.hashing import Hashes, identity_columns
-from engine.state.trace import as_rows
+from engine.state.runs import as_rows
 
 ROWS_MAX = 1 << 30
 """The rows of all partitions that one step computes. Running totals of limbs and digits below 2**32 are exact in int64 up to that number."""

@@ -13,8 +13,8 @@ from engine.operators.base import StepContext
 from engine.operators.facts import DivisionFacts, StepFacts
 from engine.operators.feeds import difference
 from engine.run.tasks import TaskSetup
+from engine.state.runs import as_zset
 from engine.state.store import Store
-from engine.state.trace import as_zset
 
 PARTS = 64
 """The number of parts of the slots that are measured one after the other."""

@@ -29,8 +29,9 @@ import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s
 from engine.rows.hashing import Hashes
+from engine.state.runs import Run
 from engine.state.segments import Segment, read, segments_of
-from engine.state.trace import Run, Trace
+from engine.state.trace import Trace
 
 WIDTH_GROWTH = 4
 """Rows of a run that a round reads, as a multiple of the round before. It keeps the rounds few, and reads at most 4

@@ -18,7 +18,8 @@ import pyarrow as pa
 from base.arrays import Bools, Int64s
 from engine.rows import zset
 from engine.rows.hashing import Hashes, identity_columns
-from engine.state.trace import HASH, Trace
+from engine.state.runs import HASH
+from engine.state.trace import Trace
 
 TOP = np.uint64(0xFFFFFFFF00000000)
 """The bits of a hash that all rows of a group have in common, in every trace of an aggregate."""

@@ -24,8 +24,8 @@ import pyarrow as pa
 from base.ranges import Range
 from base.slots import SlotSet
 from engine.rows.hashing import HASH_BITS, Hashes, first_hash_of, slot_of
+from engine.state.runs import HASH, decode_run, encode_run, parse_run_key, run_key
 from engine.state.store import Store
-from engine.state.trace import HASH, decode_run, encode_run, parse_run_key, run_key
 from storage.keys import table_prefix
 
 

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from engine.rows.hashing import Hashes
+from engine.state.runs import Run
 from engine.state.segments import bisect, segments_of
-from engine.state.trace import Run, Trace
+from engine.state.trace import Trace
 
 
 class Located(NamedTuple):

@@ -44,8 +44,9 @@ from base.arrays import Bools, Int64s, fill
 from engine.rows import zset
 from engine.rows.hashing import identity_columns
 from engine.state.ordered_rows import Located, OrderedRows
+from engine.state.runs import Run
 from engine.state.segments import read
-from engine.state.trace import Run, Trace
+from engine.state.trace import Trace
 
 WIDTH_FIRST, WIDTH_GROWTH = 4, 4
 """Rows that the first round reads beside the cursor's class in each run, and how many times as many each further round reads. A round that

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from base.arrays import Bools, Int64s
 from engine.rows import zset
 from engine.rows.hashing import Hashes, identity_columns
-from engine.state.trace import Run, Trace
+from engine.state.runs import Run
+from engine.state.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from base.arrays import Int64s
 from base.slots import SLOT_BITS
 from engine.rows import zset
 from engine.rows.hashing import HASH_BITS, Hashes
-from engine.state.trace import Run, Trace
+from engine.state.runs import Run
+from engine.state.trace import Trace
 
 OWN_BITS = 12
 """The bits of a row's own hash: rows of one time and one slot, as of a date, spread over 4,096 hashes. A bucket is never split within one."""

@@ -1,9 +1,9 @@
 """A trace: the state of an operator, which is the sum of all changes of a stream, indexed by key.
 
 A trace is a set of immutable **runs**: Arrow tables sorted by (key hash, row), which are searched with whole arrays of
-keys and read without a copy. The content of a trace is the sum of its runs: equal rows are one row, and their
-**accumulators** are combined. A Z-set has one accumulator, its weight; an aggregate has several. Runs are merged as in
-a log-structured merge tree.
+keys and read without a copy (runs.py). The content of a trace is the sum of its runs: equal rows are one row, and their
+**accumulators** are combined (merging.py). A Z-set has one accumulator, its weight; an aggregate has several. Runs are
+merged as in a log-structured merge tree.
 
     table  ->  bucket (a range of hashes)  ->  runs, oldest first, each at least twice as long as the next
 
@@ -19,29 +19,22 @@ they are one slice of each run of its bucket; state/moves.py moves them to anoth
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from base.arrays import Bools, Int64s
+from base.arrays import Int64s
 from base.ranges import Range
-from engine.accumulators.integers import LIMB_BITS, LIMB_MASK
 from engine.rows import zset
 from engine.rows.hashing import HASH_BITS, Hashes, first_hash_of, identity_columns, slot_of
+from engine.state.merging import merge, sum_runs
+from engine.state.runs import HASH, Run, TraceLayout, as_run, between, decode_run, encode_run, parse_run_key, run_key
 from engine.state.store import Store
-from storage.keys import PREFIX_BYTES, slot_prefix, table_prefix
-
-Combine = Literal["sum", "carry", "min", "max"]
-"""How the accumulators of equal rows are combined. `carry`: a sum of limbs in [0, 2**32), whose bits above the 32nd are
-added to the next accumulator. So a total has a unique form, and does not overflow however many changes it sums."""
+from storage.keys import table_prefix
 
 BUCKET_ROWS_MAX = 1 << 16
 """The bound on a bucket's rows in a trace of up to `BUCKETS_SMALL` buckets. A merge of that many takes about 20 ms.
@@ -51,51 +44,6 @@ BUCKETS_SMALL = 16
 """This many buckets have that bound, and the bound grows by as much with each further 16 buckets. So the number of runs
 that a step with many keys opens, and the size of its largest merge, both grow with the square root of a large trace.
 (With a constant bound, 5M keys made three times as many runs, which cost more.)"""
-
-HASH = "hash"
-_RUN = struct.Struct(">QQ")
-
-
-@dataclass(frozen=True)
-class TraceLayout:
-    """The shape of a trace's rows: columns of `types`, then one column for each accumulator.
-
-    `key`: the indices of the columns by which rows are looked up. `ordered`: the key is the first columns, and the rows
-    of one key are in the order of the column behind them (for extremes and top-k), and not of their hash. A row is
-    dropped when all its sums (and limbs) are 0."""
-
-    table: int
-    types: tuple[pa.DataType, ...]
-    key: tuple[int, ...]
-    combines: tuple[Combine, ...] = ("sum",)
-    accumulator_types: tuple[pa.DataType, ...] = (pa.int64(),)
-    ordered: bool = False
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        rows = [(f"c{i}", kind) for i, kind in enumerate(self.types)]
-        accumulators = [(f"a{i}", kind) for i, kind in enumerate(self.accumulator_types)]
-        return pa.schema([*rows, *accumulators, (HASH, pa.uint64())])
-
-
-def run_key(table: int, first: int, number: int) -> bytes:
-    """The key of a run: its bucket's first hash, and its number in the table."""
-    return slot_prefix(table, slot_of(first)) + _RUN.pack(first, number)
-
-
-def parse_run_key(key: bytes) -> tuple[int, int]:
-    """(the bucket's first hash, number)."""
-    first, number = _RUN.unpack_from(key, PREFIX_BYTES)
-    return first, number
-
-
-@dataclass(frozen=True)
-class Run:
-    """`table`: the columns of the rows, the accumulators, and the hash. `hashes`: its last column, ascending. A run is
-    valid until the transaction ends."""
-
-    table: pa.Table
-    hashes: Hashes
 
 
 @dataclass(frozen=True)
@@ -128,7 +76,6 @@ class Trace:
         self._store = store
         self.layout = layout
         self._slots = slots
-        self._hash_is_of_rows = layout.key == tuple(range(len(layout.types)))
         self._first = first_hash_of(store.free_from(0))
         self._buckets: dict[int, list[bytes]] = {}
         self._runs: dict[bytes, Run] = {}
@@ -162,7 +109,7 @@ class Trace:
     def scan(self) -> pa.Table:
         """The whole content, with equal rows combined and without the hash, in the order of the hashes. It is a copy, so it outlives the
         transaction."""
-        parts = [self._sum(runs) for runs in self._runs_by_bucket() if runs]
+        parts = [sum_runs(runs, self.layout) for runs in self._runs_by_bucket() if runs]
         whole = pa.concat_tables(parts) if parts else self.layout.schema.empty_table()
         return whole.combine_chunks().drop_columns([HASH])
 
@@ -181,7 +128,7 @@ class Trace:
                 continue
             runs = [self._run(key) for key in self._buckets[first]]
             if low > first or high < end:
-                runs = [part for run in runs if len((part := _between(run, low, high)).hashes)]
+                runs = [part for run in runs if len((part := between(run, low, high)).hashes)]
             yield runs
 
     def runs_near(self, sorted_hashes: Hashes) -> Iterator[tuple[Run, int, int]]:
@@ -219,7 +166,7 @@ class Trace:
         if run is None:
             value = self._store.get(key, immutable=True)
             assert value is not None, f"run {key.hex()} was listed and is missing"
-            run = self._runs[key] = _as_run(decode_run(value))
+            run = self._runs[key] = as_run(decode_run(value))
         return run
 
     def _match(self, run: Run, sorted_hashes: Hashes) -> tuple[zset.Indices, pa.Table]:
@@ -260,7 +207,7 @@ class Trace:
             return
         assert self._slots is None, "a bounded trace is read alone"
         table = rows.append_column(HASH, pa.array(hashes)).cast(self.layout.schema)
-        delta = self._merge([table])
+        delta = merge([table], self.layout)
         sorted_hashes, edges = delta.column(HASH).to_numpy(), self._edges()
         for first, low, high in self._slices(sorted_hashes):
             self._append_to(first, delta.slice(low, high - low), self._pinned_below(first, edges))
@@ -281,7 +228,7 @@ class Trace:
             parts.append(run.table)
             merged_keys.append(key)
             total += run.table.num_rows
-        merged = self._merge(parts[::-1]) if merged_keys else rows
+        merged = merge(parts[::-1], self.layout) if merged_keys else rows
         everything = len(merged_keys) == len(bucket)
         for key in merged_keys:
             self._delete(first, key)
@@ -323,7 +270,7 @@ class Trace:
         run = rows.combine_chunks()
         self._store.put(key, encode_run(run))
         self._buckets.setdefault(first, []).append(key)
-        self._runs[key] = _as_run(run)
+        self._runs[key] = as_run(run)
 
     def _delete(self, first: int, key: bytes) -> None:
         self._store.delete(key)
@@ -343,140 +290,13 @@ class Trace:
             pinned_below = self._pinned_below(first, edges)
             keys = list(self._buckets[first])
             pinned = [self._run(key).table for key in keys if parse_run_key(key)[1] < pinned_below]
-            rows = self._merge([self._run(key).table for key in keys])
+            rows = merge([self._run(key).table for key in keys], self.layout)
             for key in keys:
                 if parse_run_key(key)[1] >= pinned_below:
                     self._delete(first, key)
-            stays = self._merge(pinned) if pinned else rows.slice(0, 0)
+            stays = merge(pinned, self.layout) if pinned else rows.slice(0, 0)
             if stays.num_rows:  # it is being copied to another worker, and what takes it back is beside it
                 opposite = pa.array(-stays.column(weight).to_numpy())
                 self._write(first, stays.set_column(weight, self.layout.schema.field(weight), opposite))
             if rows.num_rows:
                 yield rows
-
-    # Merging
-
-    def _sum(self, runs: Sequence[Run]) -> pa.Table:
-        """Merges runs of one bucket, with the same result as `_merge`. Each run is a sum already, so only rows whose hash is in several runs are
-        added up. The others, which are most, are only put in order."""
-        table = pa.concat_tables([run.table for run in runs]).combine_chunks()
-        order, several = _order_runs(runs)
-        if not several.any():
-            return zset.take_rows(table, order)
-        merged = self._merge([zset.take_rows(table, order[several])])
-        both = pa.concat_tables([zset.take_rows(table, order[~several]), merged]).combine_chunks()
-        return zset.take_rows(both, np.argsort(both.column(HASH).to_numpy(), kind="stable"))
-
-    def _merge(self, parts: Sequence[pa.Table]) -> pa.Table:
-        """The sum of tables of this layout: sorted, with equal rows combined, and without rows whose sums are all 0."""
-        table = pa.concat_tables(parts).combine_chunks()
-        width = len(self.layout.types)
-        columns = table.columns[:width]
-        hashes = table.column(HASH).to_numpy()
-        order, starts = zset.group_rows(columns, table.num_rows, major=hashes, of_rows=self._hash_is_of_rows)
-        accumulators = [
-            _combine(table.column(width + i), order, starts, how) for i, how in enumerate(self.layout.combines)
-        ]
-        accumulators = _carry(accumulators, self.layout.combines)
-        chosen = order[starts]
-        kept = self._is_kept(accumulators, len(starts))
-        if not kept.all():
-            chosen = chosen[kept]
-            accumulators = [a.filter(pa.array(kept)) for a in accumulators]
-        indices = pa.array(chosen)
-        arrays = [*(zset.take(c, indices) for c in columns), *accumulators, pa.array(hashes[chosen])]
-        merged = pa.Table.from_arrays(arrays, schema=self.layout.schema)
-        return self._value_order(merged) if self.layout.ordered else merged
-
-    def _is_kept(self, accumulators: list[pa.Array], length: int) -> Bools:
-        kept = np.zeros(length, dtype=bool)
-        for array, how in zip(accumulators, self.layout.combines, strict=True):
-            if how in ("sum", "carry"):
-                kept |= array.to_numpy() != 0
-        return kept
-
-    def _value_order(self, table: pa.Table) -> pa.Table:
-        """The rows in the order of (hash, key, column behind the key). NaN is the greatest value, as in Spark, and nulls
-        follow it. Keys of one hash are in any order that depends on the key alone."""
-        width = len(self.layout.key)
-        assert self.layout.key == tuple(range(width)), "the key of an ordered trace is its first columns"
-        key = identity_columns([c for c in table.columns[:width] if pa.types.is_nested(c.type)])
-        key += [c for c in table.columns[:width] if not pa.types.is_nested(c.type)]
-        columns = {HASH: table.column(HASH), **{f"k{i}": c for i, c in enumerate(key)}, "value": table.column(width)}
-        order = pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])
-        return table.take(order)
-
-
-def encode_run(rows: pa.Table) -> memoryview:
-    """The value under which rows of one chunk are stored."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return memoryview(sink.getvalue())
-
-
-def decode_run(value: bytes | memoryview) -> pa.Table:
-    """The reverse of `encode_run`, without a copy."""
-    return pa.ipc.open_stream(pa.py_buffer(value)).read_all()
-
-
-def as_rows(change: pa.Table) -> pa.Table:
-    """A Z-set as rows of a trace whose only accumulator is the weight."""
-    return change.rename_columns([*change.column_names[:-1], "a0"])
-
-
-def as_zset(rows: pa.Table) -> pa.Table:
-    """The reverse of `as_rows`: rows of such a trace, without the hash, as a Z-set."""
-    return rows.rename_columns([*rows.column_names[:-1], zset.WEIGHT])
-
-
-def _as_run(table: pa.Table) -> Run:
-    return Run(table, table.column(HASH).chunk(0).to_numpy())
-
-
-def _order_runs(runs: Sequence[Run]) -> tuple[zset.Indices, Bools]:
-    """(the rows of all runs, one run after another, in the order of their hashes; for each of these, whether its hash is in several runs)."""
-    hashes = np.concatenate([run.hashes for run in runs])
-    if len(runs) == 1:
-        return np.arange(len(hashes)), np.zeros(len(hashes), np.bool_)
-    order = np.argsort(hashes, kind="stable")
-    number = np.repeat(np.arange(len(runs)), [len(run.hashes) for run in runs])[order]
-    starts = np.flatnonzero(np.concatenate([[True], hashes[order[1:]] != hashes[order[:-1]]]))
-    ends = np.append(starts[1:], len(order))
-    return order, np.repeat(number[starts] != number[ends - 1], ends - starts)
-
-
-def _between(run: Run, low: int, high: int) -> Run:
-    """The rows of a run whose hashes are at least `low` and below `high`, which may be 2**64."""
-    start = int(np.searchsorted(run.hashes, np.uint64(low), side="left"))
-    end = len(run.hashes) if high >> HASH_BITS else int(np.searchsorted(run.hashes, np.uint64(high), side="left"))
-    return Run(run.table.slice(start, end - start), run.hashes[start:end])
-
-
-def _carry(accumulators: list[pa.Array], combines: Sequence[Combine]) -> list[pa.Array]:
-    """The accumulators after the carry of each limb is added to the next accumulator."""
-    carried = list(accumulators)
-    for place, how in enumerate(combines):
-        if how == "carry":
-            limb, above = carried[place].to_numpy(), carried[place + 1].to_numpy()
-            carried[place] = pa.array(limb & LIMB_MASK)
-            carried[place + 1] = pa.array(above + (limb >> LIMB_BITS))
-    return carried
-
-
-def _combine(column: pa.ChunkedArray, order: zset.Indices, starts: zset.Indices, how: Combine) -> pa.Array:
-    """One combined value for each group of neighbours in `order`. Null is the identity of min and max; sums have no
-    nulls."""
-    if how in ("sum", "carry"):
-        return pa.array(np.add.reduceat(column.to_numpy()[order], starts), column.type)
-    if len(starts) == len(order):
-        return zset.take(column, pa.array(order))
-    if pa.types.is_integer(column.type) and not column.null_count:
-        extreme = np.maximum if how == "max" else np.minimum
-        return pa.array(extreme.reduceat(column.to_numpy()[order], starts), column.type)
-    group = np.zeros(len(order), dtype=np.int64)
-    group[starts] = 1
-    sorted_values = zset.take(column, pa.array(order))
-    table = pa.table({"group": np.cumsum(group), "value": sorted_values})
-    combined = table.group_by("group", use_threads=False).aggregate([("value", how)])
-    return combined.column(f"value_{how}").combine_chunks().cast(column.type)

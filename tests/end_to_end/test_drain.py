@@ -12,7 +12,7 @@ from coordinator.starting.circuit_file import read_owner
 from engine.analysis.stages import plan_stages
 from engine.model.numbers import number_of
 from engine.run.stage import name_of
-from engine.state.trace import HASH
+from engine.state.runs import HASH
 from storage.database import Database
 from storage.keys import table_prefix
 from tests.end_to_end import everything

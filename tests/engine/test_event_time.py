@@ -35,8 +35,8 @@ from engine.operators.closing import traces_of
 from engine.operators.event_time import EPOCH_US
 from engine.operators.table import operator_of
 from engine.rows import zset
+from engine.state.runs import as_zset, decode_run
 from engine.state.store import DictStore
-from engine.state.trace import as_zset, decode_run
 from storage.keys import TABLE_FIRST, table_prefix
 from tests.engine.contexts import context_of
 from tests.engine.every_kind import PARTITIONS, every_kind, history

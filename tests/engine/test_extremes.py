@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from engine.rows.hashing import Hashes
 from engine.state.extremes import Change, Found, search
+from engine.state.runs import TraceLayout
 from engine.state.store import DictStore
-from engine.state.trace import Trace, TraceLayout
+from engine.state.trace import Trace
 from tests.examples import examples
 
 INT64 = pa.int64()

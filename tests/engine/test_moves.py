@@ -20,8 +20,9 @@ from engine.operators.keys import ColocatedKey
 from engine.rows.hashing import first_hash_of, slot_of
 from engine.state import moves, trace
 from engine.state.moves import Piece, adopt, drop, parts_of, piece_of
+from engine.state.runs import TraceLayout, decode_run, parse_run_key
 from engine.state.store import DictStore, Store
-from engine.state.trace import Trace, TraceLayout, parse_run_key
+from engine.state.trace import Trace
 from io_kafka.step_log.digest import canonical
 from storage.keys import key_table, table_prefix
 from tests.engine.contexts import clock_us
@@ -114,7 +115,7 @@ def check_buckets(store: DictStore) -> None:
         assert int.from_bytes(key[2:4]) == slot_of(first)
         value = store.get(key)
         assert value is not None
-        hashes = trace.decode_run(value).column("hash").to_numpy()
+        hashes = decode_run(value).column("hash").to_numpy()
         end = next((other for other in firsts if other > first), 1 << 64)
         assert first <= int(hashes[0]) and int(hashes[-1]) < end
         assert (np.diff(hashes.astype(object)) >= 0).all()
@@ -185,7 +186,7 @@ def test_a_cut_keeps_the_order_of_age() -> None:
         hashed = table.append_column("hash", pa.array(KEY.hashes(table))).sort_by("hash")
         runs.put(0, hashed)
     cut_at(store, TABLE, SLOT_OF[high])
-    weights = [trace.decode_run(store.records[key]).column("a0").to_pylist() for key in sorted(store.records)]
+    weights = [decode_run(store.records[key]).column("a0").to_pylist() for key in sorted(store.records)]
     assert weights == [[1], [2], [1]]
 
 
@@ -207,7 +208,7 @@ def slots_of_state(store: DictStore) -> set[int]:
     """The slot of every row of every table."""
     found: set[int] = set()
     for value in store.records.values():
-        found |= {slot_of(int(h)) for h in trace.decode_run(value).column("hash").to_numpy()}
+        found |= {slot_of(int(h)) for h in decode_run(value).column("hash").to_numpy()}
     return found
 
 

@@ -23,8 +23,9 @@ from engine.operators.facts import DivisionFacts, StepFacts
 from engine.operators.temporal_filter import INSIDE, WAITING
 from engine.rows import zset
 from engine.state import timed_rows
+from engine.state.runs import as_zset
 from engine.state.store import DictStore
-from engine.state.trace import Trace, as_zset
+from engine.state.trace import Trace
 from stepwell.lowering.rules.constant import constant
 from tests.engine.in_process import InProcess
 from tests.engine.zsets import Rows, plus, to_rows, to_table

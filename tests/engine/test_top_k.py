@@ -20,8 +20,9 @@ from engine.operators import top_k
 from engine.operators.top_k import step_top_k
 from engine.rows import zset
 from engine.state import prefixes, segments, trace
+from engine.state.runs import Run
 from engine.state.store import DictStore
-from engine.state.trace import Run, Trace
+from engine.state.trace import Trace
 from tests.engine.contexts import context_of
 from tests.engine.zsets import ROWS, TYPES, Rows, histories, plus, to_rows, to_table
 from tests.examples import examples

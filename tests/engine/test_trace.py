@@ -17,8 +17,10 @@ from engine.operators.keys import hash_keys
 from engine.rows import zset
 from engine.rows.hashing import hash_columns
 from engine.state import trace as trace_module
+from engine.state.merging import merge
+from engine.state.runs import TraceLayout, parse_run_key
 from engine.state.store import DictStore
-from engine.state.trace import Trace, TraceLayout
+from engine.state.trace import Trace
 from storage.pins import Pin
 from tests.engine.zsets import ROWS, TYPES, Rows, plus, to_rows, to_table
 
@@ -72,11 +74,11 @@ def test_a_bucket_that_outgrows_its_bound_is_split(monkeypatch: pytest.MonkeyPat
     store = DictStore()
     for step in range(40):
         append(store, Counter({(step * 50 + i, "x"): 1 for i in range(50)}))
-    firsts = sorted({trace_module.parse_run_key(key)[0] for key in store.records})
+    firsts = sorted({parse_run_key(key)[0] for key in store.records})
     assert len(firsts) > 8
     for key, value in store.records.items():
         hashes = pa.ipc.open_stream(value).read_all().column("hash").to_numpy()
-        first = trace_module.parse_run_key(key)[0]
+        first = parse_run_key(key)[0]
         after = min((f for f in firsts if f > first), default=1 << 64)
         assert first <= int(hashes.min()) and int(hashes.max()) < after
         assert len(hashes) <= 200
@@ -92,7 +94,7 @@ def test_buckets_and_their_bound_grow_with_the_root_of_the_rows(monkeypatch: pyt
     for step in range(80):
         keys, words = pa.array(np.arange(500) + 500 * step), pa.array(["x"] * 500)
         append_table(store, LAYOUT, pa.table({"c0": keys, "c1": words, "a0": np.ones(500, np.int64)}))
-    buckets = len({trace_module.parse_run_key(key)[0] for key in store.records})
+    buckets = len({parse_run_key(key)[0] for key in store.records})
     longest = max(run.table.num_rows for run in Trace(store, LAYOUT).runs())
     root = (40_000 / (0.7 * 40) * trace_module.BUCKETS_SMALL) ** 0.5
     assert 0.5 * root < buckets < 1.5 * root
@@ -178,7 +180,7 @@ def test_a_trace_is_taken_out_bucket_by_bucket(
             append(store, Counter({row: w for row, w in change.items() if w}))
             expected = plus(expected, Counter(change))
         store.pins = (Pin(ALL_SLOTS, {LAYOUT.table: pinned}),)
-        copied = {key: run for key, run in store.records.items() if trace_module.parse_run_key(key)[1] < pinned}
+        copied = {key: run for key, run in store.records.items() if parse_run_key(key)[1] < pinned}
         for content_before in (expected, Counter[tuple[object, ...]](), expected):
             parts = list(Trace(store, LAYOUT).take_out())
             assert (
@@ -215,7 +217,7 @@ def test_bounded_reads_give_each_row_in_its_slots(
         for change in changes:
             append(store, Counter({row: w for row, w in change.items() if w}))
     whole = Trace(store, LAYOUT)
-    cuts = [*cuts, *(trace_module.parse_run_key(key)[0] >> 48 for key in list(store.records)[:2])]
+    cuts = [*cuts, *(parse_run_key(key)[0] >> 48 for key in list(store.records)[:2])]
     scans = [pa.table(whole.scan().slice(0, 0))]
     for slots in slots_cut_at(cuts):
         bounded = Trace(store, LAYOUT, slots)
@@ -250,7 +252,7 @@ def test_a_scan_is_what_a_merge_of_all_runs_would_be(
         Trace(store, layout).append(rows.rename_columns(["c0", "c1", "a0"]), hashes)
     trace = Trace(store, layout)
     runs = trace.runs()
-    merged = trace._merge([run.table for run in runs]) if runs else layout.schema.empty_table()
+    merged = merge([run.table for run in runs], layout) if runs else layout.schema.empty_table()
     assert trace.scan().equals(merged.drop_columns(["hash"]))
 
 
@@ -271,7 +273,7 @@ def test_a_bounded_read_opens_the_runs_of_its_buckets_alone(monkeypatch: pytest.
     store = DictStore()
     for step in range(40):
         append(store, Counter({(step * 50 + i, "x"): 1 for i in range(50)}))
-    firsts = sorted(trace_module.parse_run_key(key)[0] for key in store.records)
+    firsts = sorted(parse_run_key(key)[0] for key in store.records)
     counted = Counter(firsts)
     buckets = sorted(counted)
     third = buckets[2] >> 48

@@ -927,7 +927,7 @@ ENGINE = (
         "limbs-never-carry",
         "The limbs of sums that a join keeps grow without end, until they wrap.",
         "9 bounded",
-        (Edit("engine/state/trace.py", '        if how == "carry":\n', '        if how == "never":\n'),),
+        (Edit("engine/state/merging.py", '        if how == "carry":\n', '        if how == "never":\n'),),
         (f"{TEST_PARTIALS}::test_a_history_is_one_partial_per_group_and_its_limbs_are_carried",),
     ),
     Breakage(

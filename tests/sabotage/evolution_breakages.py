@@ -550,7 +550,7 @@ EVOLUTION = (
         "rows-of-several-runs-are-not-added-up",
         "A scan gives a row once for each run that has it.",
         FILLED,
-        (Edit("engine/state/trace.py", "number[starts] != number[ends - 1]", "number[starts] > number[ends - 1]"),),
+        (Edit("engine/state/merging.py", "number[starts] != number[ends - 1]", "number[starts] > number[ends - 1]"),),
         (
             f"{TEST_TRACE}::test_a_scan_is_what_a_merge_of_all_runs_would_be",
             ODD_FED,

@@ -34,7 +34,8 @@ from engine.rows.hashing import first_hash_of, hash_columns, slot_of
 from engine.run.cut import make_edges
 from engine.run.exchange import to_buffer
 from engine.state import trace
-from engine.state.trace import Trace, TraceLayout, decode_run, encode_run, parse_run_key, run_key
+from engine.state.runs import TraceLayout, decode_run, encode_run, parse_run_key, run_key
+from engine.state.trace import Trace
 from storage.database import Database
 from storage.identity import Identity
 from storage.keys import TABLE_FIRST, table_prefix
