@@ -1,4 +1,9 @@
-"""Which ids of schemas counted as unknown in a step: what its record has of them, and what a replay is given."""
+"""Which ids of schemas counted as unknown in a step: what its record has of them, and what a replay is given.
+
+Workers tell and are told it as `UnknownSchemas`, and the step log has it as `UnknownIds`. The two are equal today, and are two because each is a
+part of a format: frames have named tuples, and records have objects whose fields are checked when a log is read. A field of one can change
+without the other.
+"""
 
 from __future__ import annotations
 
