@@ -291,7 +291,7 @@ class RevisionRun:
             blocked = self._look_around(core, crew)
             owner.keep(self._writer.state)
             inputs.allow(
-                ahead=not core.is_transition_due(self._writer.state), filling=not core.transition.asked.is_paused
+                ahead=not core.is_transition_due(self._writer.state), filling=not self._writer.state.revisions.is_paused
             )
             action = core.next(self._writer.state, blocked)
             left = max(0, self._writer.state.steps - core.step)

@@ -76,10 +76,9 @@ TransitionAction = LogTransition | Look | Measure | LogSwitch | LogTurn | Clear 
 
 @dataclass(frozen=True)
 class TransitionRequests:
-    """What users have asked for of the transition that is prepared or under way. `is_paused`: it is not filled, and no switch is made.
-    `is_switch`: a switch that only people hold may be made."""
+    """What users have asked for of the transition that is prepared or under way, and what the log does not have yet. `is_switch`: a switch that
+    only people hold may be made."""
 
-    is_paused: bool = False
     is_switch: bool = False
     turn: Literal["abort", "resume"] | None = None
 
@@ -165,8 +164,8 @@ class Transition(Machine[Known]):
             case Looked():
                 return Measure()
             case Measured(holds):
-                is_held = phase.intent.choices.hold or phase.is_held or bool(holds) or self.asked.is_paused
-                if is_held and (holds or not self.asked.is_switch):
+                is_held = phase.intent.choices.hold or phase.is_held or bool(holds)
+                if phase.is_paused or (is_held and (holds or not self.asked.is_switch)):
                     return None
                 return LogSwitch() if self.checkpoint is None else None
             case Cleared():
@@ -209,7 +208,8 @@ class Transition(Machine[Known]):
     # Requests
 
     def ask(self, what: TurnName, log: StepLogState) -> bool:
-        """A user asks for this turn of the transition that is prepared or under way. Returns whether it is possible; if not, nothing changes."""
+        """A user asks for this turn of the transition that is prepared or under way. Returns whether it is possible; if not, nothing changes. A
+        pause and its end are recorded by the caller."""
         phase = log.revisions.phase
         match what:
             case "abort" if (phase is None and self.request is None) or isinstance(phase, Draining | Clearing):
@@ -217,13 +217,13 @@ class Transition(Machine[Known]):
             case "abort":
                 self.asked = replace(self.asked, turn="abort")
             case "pause" if isinstance(phase, Filling):
-                self.asked = replace(self.asked, is_paused=True)
+                pass  # the log has it
             case "resume" if isinstance(phase, Filling | Detached):
                 turn = "resume" if isinstance(phase, Detached) else self.asked.turn
-                self.asked = replace(self.asked, is_paused=False, turn=turn)
+                self.asked = replace(self.asked, turn=turn)
                 self.look_again()
             case "switch" if isinstance(phase, Filling):
-                self.asked = replace(self.asked, is_switch=True, is_paused=False)
+                self.asked = replace(self.asked, is_switch=True)
                 self.look_again()  # the reason of a hold may have gone since, or another one have come
             case "pause" | "resume" | "switch":
                 return False

@@ -105,7 +105,7 @@ class TransitionReport:
         return TransitionShown(
             number=phase.intent.number,
             phase=shown,
-            is_paused=machine.asked.is_paused,
+            is_paused=log.revisions.is_paused,
             held_because=because,
             filled=round(filled, 4),
             seconds_left=self._seconds_left(phase.intent, log.filled, portions) if is_filling else None,

@@ -62,6 +62,7 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.revision_records import (
     Drain,
     RevisionIntent,
+    RevisionPause,
     RevisionSettled,
     RevisionSwitch,
     RevisionTurn,
@@ -214,8 +215,18 @@ class Transitions:
             raise TransitionRefused(
                 f"the transition is {kind}, so {what} is not possible.", "See `stepwell revision show`."
             )
+        if isinstance(phase, Filling) and what != "abort":
+            self._record_pause(phase, is_paused=what == "pause")
         if isinstance(machine.known, NothingKnown):  # it looks again, if it has looked
             self._look = self._topic_findings = None
+
+    def _record_pause(self, phase: Filling, *, is_paused: bool) -> None:
+        """The answer comes after the record, so that a run which goes on after a crash has what the user was told."""
+        if phase.is_paused == is_paused:
+            return
+        writer = self._writer
+        writer.append([RevisionPause(epoch=writer.epoch, number=phase.intent.number, is_paused=is_paused)])
+        _log.info("the transition is paused, or goes on", revision=phase.intent.number, is_paused=is_paused)
 
     # Actions
 

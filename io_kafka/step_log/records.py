@@ -39,7 +39,13 @@ from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, PartWithLater,
 from io_kafka.step_log.form import TopicIdentity as TopicIdentity
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord, as_present
 from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn, Ownership
-from io_kafka.step_log.revision_records import RevisionIntent, RevisionSettled, RevisionSwitch, RevisionTurn
+from io_kafka.step_log.revision_records import (
+    RevisionIntent,
+    RevisionPause,
+    RevisionSettled,
+    RevisionSwitch,
+    RevisionTurn,
+)
 from io_kafka.step_log.revision_records import RevisionRecord as RevisionRecord
 from io_kafka.step_log.revision_state import RevisionState
 from io_kafka.step_log.table_records import InputRange as InputRange
@@ -304,6 +310,7 @@ Record = (
     | RevisionIntent
     | RevisionSwitch
     | RevisionTurn
+    | RevisionPause
     | RevisionSettled
     | CircuitRecord
     | LeavesRecord

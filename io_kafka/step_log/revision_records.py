@@ -142,6 +142,15 @@ class RevisionTurn(RecordBase):
         return self
 
 
+class RevisionPause(RecordBase):
+    """A user has paused the transition, or lets it go on. While it is paused nothing more is filled, and no switch follows. A division that was
+    made before the request may still fill."""
+
+    kind: Literal["revision_pause"] = "revision_pause"
+    number: Number
+    is_paused: bool
+
+
 class RevisionSettled(RecordBase):
     """The transition is over: the complete checkpoint at `step` holds no table of a node that the revision in force lacks. From now on the
     numbers of such nodes are free. `tables_gone`: the topics of the loads of batch tables that it does not read, in order. They may be deleted

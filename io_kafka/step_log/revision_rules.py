@@ -11,6 +11,7 @@ from io_kafka.step_log.form import TopicIdentity
 from io_kafka.step_log.revision_records import (
     Drain,
     RevisionIntent,
+    RevisionPause,
     RevisionRecord,
     RevisionSettled,
     RevisionSwitch,
@@ -19,7 +20,7 @@ from io_kafka.step_log.revision_records import (
 from io_kafka.step_log.revision_state import Clearing, Detached, Filling, RevisionState, Switching
 from io_kafka.step_log.table_records import why_not_loads
 
-TransitionRecord = RevisionIntent | RevisionSwitch | RevisionTurn | RevisionSettled
+TransitionRecord = RevisionIntent | RevisionSwitch | RevisionTurn | RevisionPause | RevisionSettled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,8 @@ def why_not_transition(record: TransitionRecord, ground: RevisionGround) -> str 
             return _why_not_switch(record, ground)
         case RevisionTurn():
             return _why_not_turn(record, ground)
+        case RevisionPause():
+            return _why_not_pause(record, ground)
         case RevisionSettled():
             return _why_not_settled(record, ground)
         case _:
@@ -102,6 +105,8 @@ def _why_not_switch(record: RevisionSwitch, ground: RevisionGround) -> str | Non
     phase = ground.revisions.phase
     if not isinstance(phase, Filling):
         return f"the transition to revision {record.number} is not filling"
+    if phase.is_paused:
+        return f"the transition to revision {record.number} is paused"
     if ground.filled != phase.intent.whole:
         return f"new nodes are filled up to {ground.filled}, and not up to {phase.intent.whole}"
     if (record.drain is not None) != phase.intent.choices.gradual:
@@ -147,6 +152,15 @@ def _why_not_turn(record: RevisionTurn, ground: RevisionGround) -> str | None:
         return f"{reason}: step {record.step}, and step {phase.switch.step} is the first one of the next revision"
     if isinstance(phase, Detached) and record.step not in (None, ground.division_next):
         return f"{reason}: step {record.step}, where step {ground.division_next} is the next one"
+    return None
+
+
+def _why_not_pause(record: RevisionPause, ground: RevisionGround) -> str | None:
+    phase = ground.revisions.phase
+    if not isinstance(phase, Filling):
+        return f"the transition to revision {record.number} is not filling, so it is neither paused nor goes on"
+    if phase.is_paused == record.is_paused:
+        return f"the transition to revision {record.number} is {'paused' if phase.is_paused else 'not paused'} already"
     return None
 
 

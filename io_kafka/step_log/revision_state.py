@@ -23,6 +23,7 @@ from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramOf
 from io_kafka.step_log.revision_records import (
     Drain,
     RevisionIntent,
+    RevisionPause,
     RevisionRecord,
     RevisionSwitch,
     RevisionTurn,
@@ -36,12 +37,15 @@ class _TransitionRecords(Part):
     intent: RevisionIntent
 
 
-class Filling(_TransitionRecords):
+class Filling(PartWithLater, _TransitionRecords):
     """New nodes are being filled, or are filled and wait for the switch. `turn`: the last one, which is `taken_back` or `resume`; None if the
-    transition has had none."""
+    transition has had none. `is_paused`: whether a user has paused it since."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"is_paused"})
 
     kind: Literal["filling"] = "filling"
     turn: RevisionTurn | None = None
+    is_paused: bool = False
 
     @property
     def is_held(self) -> bool:
@@ -177,6 +181,11 @@ class RevisionState(Part):
         """The one that is under way, from the record of the switch until its last step is written."""
         return self.phase.switch.drain if isinstance(self.phase, Switching | Draining) else None
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether a user has paused the transition under way."""
+        return isinstance(self.phase, Filling) and self.phase.is_paused
+
     def is_to_pass_on(self, step: int) -> bool:
         """Whether differences have to leave in this step, so that it is run without input too. It is the next one, or the one after it."""
         return step == self.switch_step or self.drain is not None
@@ -238,6 +247,10 @@ class RevisionState(Part):
                 return self._with(phase=filling, passages=(*others, again))
             case _:
                 assert_never(record.reason)
+
+    def with_pause(self, record: RevisionPause) -> RevisionState:
+        assert isinstance(self.phase, Filling)
+        return self._with(phase=self.phase.model_copy(update={"is_paused": record.is_paused}))
 
     def with_passed_on(self, step: int, drained: int | None) -> RevisionState:
         """The output of a step in which differences leave is written. `drained`: the position after it, in a drain."""

@@ -28,6 +28,7 @@ from io_kafka.step_log.records import (
 )
 from io_kafka.step_log.revision_records import (
     RevisionIntent,
+    RevisionPause,
     RevisionRecord,
     RevisionSettled,
     RevisionSwitch,
@@ -73,7 +74,7 @@ def why_not(log: LogValue, record: Record) -> str | None:
         return _why_not_stored(log, record)
     if isinstance(record, RevisionRecord):
         return why_not_revision(record, log.revision_ground)
-    if isinstance(record, RevisionIntent | RevisionSwitch | RevisionTurn | RevisionSettled):
+    if isinstance(record, RevisionIntent | RevisionSwitch | RevisionTurn | RevisionPause | RevisionSettled):
         return why_not_transition(record, log.revision_ground)
     if isinstance(record, CircuitRecord | LeavesRecord):
         return _why_not_former_project(log, record)

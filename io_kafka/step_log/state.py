@@ -83,6 +83,7 @@ from io_kafka.step_log.records import (
 )
 from io_kafka.step_log.revision_records import (
     RevisionIntent,
+    RevisionPause,
     RevisionRecord,
     RevisionSettled,
     RevisionSwitch,
@@ -203,6 +204,8 @@ class StepLogState(LogValue):
                 return self._with_switch(record)
             case RevisionTurn():
                 return self._with_turn(record)
+            case RevisionPause():
+                return replace(self, revisions=self.revisions.with_pause(record))
             case RevisionSettled():
                 return self._with_settled(record)
             case CircuitRecord():

@@ -68,7 +68,7 @@ def _transition(log: StepLogState) -> dict[str, Any] | None:
         return None
     found = {
         "number": phase.intent.number,
-        "is_paused": False,
+        "is_paused": log.revisions.is_paused,
         "held_because": "",
         "filled": 1.0,
         "seconds_left": None,

@@ -32,7 +32,7 @@ from io_kafka.step_log.records import Record
 from io_kafka.step_log.revision_records import Choices, RevisionTurn
 from tests.coordinator.test_core import Log, ids
 from tests.io_kafka.layouts import owned_by
-from tests.io_kafka.transitions import DRAIN, WHOLE, begins, fills, revision, settles, switches, turns
+from tests.io_kafka.transitions import DRAIN, WHOLE, begins, fills, pauses, revision, settles, switches, turns
 
 PRESENT, FILLING, SWITCHING, NEXT = (
     ProgramKey("present", 1),
@@ -267,12 +267,14 @@ def test_nothing_is_due_in_a_replay_or_while_a_step_is_divided() -> None:
     machine.asked = NO_REQUESTS
     assert machine.next(log, Boundary(0, is_replaying=False, is_checkpointing=False)) is None
     log.write()
-    assert machine.ask("pause", log)
+    log.append(pauses())
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
     look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
     machine.measured((), reads_again=False)
     assert machine.next(log, at) is None, "a pause holds the switch"
+    log.append(pauses(False))
+    assert machine.next(log, at) == LogSwitch()
 
 
 def test_after_an_abort_the_former_program_is_adopted_before_anything_is_cleared() -> None:
@@ -385,13 +387,12 @@ def test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known()
 
 
 IN_FILLING = (begins(), fills(0, 5))
-PAUSED = TransitionRequests(is_paused=True)
-ABORT = TransitionRequests(is_paused=True, turn="abort")
-SWITCH, RESUME = TransitionRequests(is_switch=True), TransitionRequests(turn="resume")
+ABORT, RESUME = TransitionRequests(turn="abort"), TransitionRequests(turn="resume")
+SWITCH = TransitionRequests(is_switch=True)
 TURNS_IN: list[tuple[str, Literal["preparing"] | None, tuple[Record, ...], dict[TurnName, TransitionRequests]]] = [
     ("no transition", None, (), {}),
     ("one that is prepared", "preparing", (), {"abort": ABORT}),
-    ("filling", None, IN_FILLING, {"pause": PAUSED, "resume": NO_REQUESTS, "switch": SWITCH, "abort": ABORT}),
+    ("filling", None, IN_FILLING, {"pause": NO_REQUESTS, "resume": NO_REQUESTS, "switch": SWITCH, "abort": ABORT}),
     ("detached", None, (*IN_FILLING, turns("detached", 0)), {"resume": RESUME, "abort": ABORT}),
     ("clearing", None, (*IN_FILLING, turns("abort")), {}),
 ]
@@ -409,9 +410,9 @@ def test_a_turn_is_accepted_where_it_is_possible_and_changes_nothing_elsewhere(
             log.write()
         log.append(record)
     for what in get_args(TurnName):
-        machine = Transition(PAUSED, request=prepared)
+        machine = Transition(request=prepared)
         assert machine.ask(what, log) == (what in after), what
-        assert machine.asked == after.get(what, PAUSED), what
+        assert machine.asked == after.get(what, NO_REQUESTS), what
 
 
 MISTAKES: list[tuple[str, tuple[Record, ...], dict[str, Any]]] = [

@@ -46,7 +46,7 @@ from io_kafka.step_log.records import (
     encode,
 )
 from tests.io_kafka.layouts import auto, change, copied, layout, placed, stored, turn
-from tests.io_kafka.transitions import begins, settles, switches, turns
+from tests.io_kafka.transitions import begins, pauses, settles, switches, turns
 
 CLAIM = Claim(epoch=3, pipeline="p", run_id="r", host="h", pid=12, endpoint="http://127.0.0.1:1")
 DIVISION = DivisionRecord(
@@ -87,6 +87,8 @@ RECORDS: list[Record] = [
     switches(5, 9, TopicIdentity(topic="in", id="x_y", partitions=2), epoch=3),
     turns("abort", number=5, epoch=3),
     turns("detached", 8, number=5, epoch=3),
+    pauses(number=5, epoch=3),
+    pauses(False, number=5, epoch=3),
     settles(5, 10, epoch=3),
     CircuitRecord(epoch=3, fingerprint="f", circuit='[{"kind":"Source"}]'),
     LeavesRecord(

@@ -41,7 +41,19 @@ from tests.io_kafka.test_step_log import (
     step,
     version,
 )
-from tests.io_kafka.transitions import DRAIN, WHOLE, Programs, begins, fills, loaded, revision, settles, switches, turns
+from tests.io_kafka.transitions import (
+    DRAIN,
+    WHOLE,
+    Programs,
+    begins,
+    fills,
+    loaded,
+    pauses,
+    revision,
+    settles,
+    switches,
+    turns,
+)
 
 NEW = TopicIdentity(topic="new", id="n", partitions=1)
 
@@ -379,6 +391,16 @@ REFUSED: list[tuple[tuple[Record, ...], Record, str]] = [
         switches(3, 5, TopicIdentity(topic="new", id="another", partitions=1)),
         "topic 'new' was n, now another",
     ),
+    ((*READY, pauses()), switches(2, 3), "the transition to revision 2 is paused"),
+    # Pauses
+    (RUNNING, pauses(), "no transition to another revision is under way"),
+    (FILLING, pauses(number=3), "it is of revision 3"),
+    (FILLING, pauses(False), "the transition to revision 2 is not paused already"),
+    ((*FILLING, pauses()), pauses(), "the transition to revision 2 is paused already"),
+    *(
+        (records, pauses(), "the transition to revision 2 is not filling, so it is neither paused nor goes on")
+        for records in (DETACHED, SWITCHING, SWITCHED, ABORTED)
+    ),
     # Turns
     (RUNNING, turns("abort"), "no transition to another revision is under way"),
     (FILLING, turns("abort", number=3), "it is of revision 3"),
@@ -485,6 +507,12 @@ def test_what_cannot_follow_is_refused_and_changes_nothing(
         (DRAINING, change(1)),
         (DRAINED, fills(5, None)),
         ((*DRAINED, *checkpoint(version(0, 5), 0, 1)), settles(2, 5)),
+        (FILLING, pauses()),
+        ((*FILLING, pauses()), pauses(False)),
+        ((*FILLING, pauses()), fills(2, 6)),
+        ((*FILLING, pauses()), turns("abort")),
+        ((*FILLING, pauses()), turns("detached", 1)),
+        ((*READY, pauses(), pauses(False)), switches(2, 3)),
         (FILLING, turns("abort")),
         (DETACHED, turns("abort")),
         (SWITCHING, turns("abort")),
@@ -625,6 +653,7 @@ def of_revisions(draw: st.DrawFn, state: StepLogState) -> list[Record]:
     some = draw(st.integers(0, following))
     steps: dict[TurnTo, int] = {"detached": some, "taken_back": revisions.switch_step or 0, "resume": following}
     found += [turns(reason, at, number=number, epoch=epoch) for reason, at in steps.items()] * 4
+    found += [pauses(not revisions.is_paused, number=number, epoch=epoch)] * 2
     return [*found, turns("abort", number=number, epoch=epoch)]
 
 

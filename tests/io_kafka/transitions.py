@@ -11,6 +11,7 @@ from io_kafka.step_log.revision_records import (
     Drain,
     ReadAgain,
     RevisionIntent,
+    RevisionPause,
     RevisionRecord,
     RevisionSettled,
     RevisionSwitch,
@@ -61,6 +62,10 @@ def switches(
 def turns(reason: TurnTo, step: int | None = None, *, number: int = 2, epoch: int = 0) -> RevisionTurn:
     error = None if reason in ("abort", "resume") else "it fails"
     return RevisionTurn(epoch=epoch, number=number, reason=reason, step=step, error=error)
+
+
+def pauses(is_paused: bool = True, *, number: int = 2, epoch: int = 0) -> RevisionPause:
+    return RevisionPause(epoch=epoch, number=number, is_paused=is_paused)
 
 
 def settles(number: int = 2, step: int = 1, *tables_gone: str, epoch: int = 0) -> RevisionSettled:

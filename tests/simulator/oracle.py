@@ -99,8 +99,8 @@ class Revisions:
         self.in_force: Project | None = None
         self.numbers: frozenset[int] = frozenset()
         self.phase: str | None = None
-        self.is_held = False
-        """Whether the last switch was taken back."""
+        self.is_held = self.is_paused = False
+        """Whether the last switch was taken back, and whether a user has paused the transition."""
         self.turns = self.forced = 0
         """How often the transition under way went another way, in all, and how often another project came into force."""
         self.whole = self.since = 0
@@ -125,7 +125,7 @@ class Revisions:
     @property
     def waits(self) -> bool:
         """Whether nothing goes on until somebody asks for it."""
-        return self.phase == "detached" or (self.phase == "filling" and self.is_held)
+        return self.phase == "detached" or (self.phase == "filling" and (self.is_held or self.is_paused))
 
     def _force(self, digest: str) -> None:
         self._present = digest
@@ -144,7 +144,8 @@ class Revisions:
         self._force(record["plan"])
 
     def intend(self, record: Mapping[str, Any]) -> None:
-        self.phase, self.whole, self._coming, self.is_held = "filling", record["whole"], record["plan"], False
+        self.phase, self.whole, self._coming = "filling", record["whole"], record["plan"]
+        self.is_held = self.is_paused = False
         self.starts = {(part["topic"], part["partition"]): part["start"] for part in record["again"]}
         self.live = {(part["topic"], part["partition"]) for part in record["again"] if part["is_live"]}
 
@@ -166,7 +167,7 @@ class Revisions:
         }  # fmt: skip
         assert self.phase in possible[reason], f"{reason} while the transition is {self.phase}"
         self.phase = {"abort": "clearing", "detached": "detached"}.get(reason, "filling")
-        self.is_held = reason == "taken_back"
+        self.is_held, self.is_paused = reason == "taken_back", False
         self.turns += 1
         self.since = 0
         return is_switch
@@ -276,6 +277,7 @@ class Oracle:
             "transitions settled": 0,
             "read again": 0,
             "switches after reading again": 0,
+            "pauses of transitions": 0,
             "drains": 0,
             "steps of a drain": 0,
         }
@@ -809,6 +811,7 @@ class Oracle:
             self.seen["intents"] += 1
         elif kind == "revision_switch":
             assert known.phase == "filling", f"a switch while the transition is {known.phase}"
+            assert not known.is_paused, "a switch while the transition is paused"
             assert record["step"] == self.written == len(self.divided), "a switch with a division pending"
             assert self.filled == known.whole, f"a switch at {self.filled} of {known.whole}"
             self._check_level()
@@ -825,6 +828,10 @@ class Oracle:
             self.seen[reason] += 1
             if known.turn(reason):
                 self._forget(self.written)
+        elif kind == "revision_pause":
+            assert known.phase == "filling", f"a pause while the transition is {known.phase}"
+            known.is_paused = record["is_paused"]
+            self.seen["pauses of transitions"] += known.is_paused
         else:
             assert kind == "revision_settled", kind
             assert known.phase == "clearing", f"settled while the transition is {known.phase}"

@@ -14,6 +14,7 @@ from coordinator.requests import PendingRequest
 from coordinator.rescale.requests import RescaleRequest
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest, RevisionRequest, TurnTransition, stopping
+from coordinator.revisions.turns import TurnName
 from coordinator.starting.errors import DatabaseMissing
 from engine.model.filling import HASHES
 from engine.resident.start_faults import NoSlots
@@ -84,7 +85,7 @@ class Script(World):
         if turn is not None:
             self.at[run.name, "revision.intended"] = lambda: self.ask_turn(run, turn)
 
-    def ask_turn(self, run: Process, turn: Literal["abort", "resume", "switch"]) -> None:
+    def ask_turn(self, run: Process, turn: TurnName) -> None:
         self.runs[run].ask_revision_without_waiting(TurnTransition(turn))
 
     def send_others(self, count: int) -> None:
@@ -462,6 +463,34 @@ def test_messages_expire_while_they_are_read_again_and_what_a_user_asks_then_is_
         assert (world.oracle.seen["detached"], world.oracle.seen["transitions settled"]) == (
             (2, 0) if turn == "resume" else (1, 1)
         )
+        world.drain()
+
+
+@pytest.mark.parametrize("turn", ["resume", "switch", "abort"])
+def test_a_pause_outlives_its_run(turn: Literal["resume", "switch", "abort"]) -> None:
+    """Otherwise the next start would make a switch that the user has stopped, and a switch cannot be taken back."""
+    world = Script()
+    with world.alive():
+        world.send()
+        run = world.start(available_now=True)
+        world.ask_transition(run)
+
+        def pause() -> None:
+            world.ask_turn(run, "pause")
+            world.at[run.name, "step.begun"] = lambda: world.kill(run, "paused")
+
+        world.at[run.name, "revision.intended"] = pause
+        world.run_to_the_end()
+        assert world.oracle.revisions.is_paused and world.oracle.seen["switches"] == 0
+        run = world.start(available_now=True)
+        world.run_to_the_end()
+        assert world.ended[run] is None
+        assert world.oracle.revisions.is_paused and world.oracle.seen["switches"] == 0
+        run = world.start(available_now=True)
+        world.ask_turn(run, turn)
+        world.run_to_the_end()
+        assert world.ended[run] is None and world.oracle.seen["transitions settled"] == 1
+        assert world.oracle.revisions.in_force == (circuit.PROJECTS[0] if turn == "abort" else circuit.READS_AGAIN)
         world.drain()
 
 

@@ -132,7 +132,7 @@ TURNS: tuple[Literal["pause", "resume", "switch", "abort"], ...] = (
 )
 
 TURNS_OF_WAITING: tuple[Literal["resume", "switch", "abort"], ...] = ("resume", "resume", "switch", "switch", "abort")
-"""After a detachment, or after a switch that was taken back, nothing goes on by itself."""
+"""After a detachment, a pause, or a switch that was taken back, nothing goes on by itself."""
 
 HOLDER_CHANCE = 0.7
 """That a user asks the run that has the pipeline, and not one of those that have just begun or lost it."""
