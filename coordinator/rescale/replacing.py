@@ -38,7 +38,7 @@ def without_host(
     """The layout without workers on `host`. `members`: what the workers have said of themselves. Raises RescaleRefused."""
     if not location.on_cluster:
         raise RescaleRefused(
-            "all workers are on this host, and no other one can replace it; nothing was changed.",
+            "all workers of a pipeline in local mode are on this host, and no other one can replace it; nothing was changed.",
             "To move the service to another machine, see docs/durability.md.",
         )
     leaving = [number for number, registered in members.items() if registered.is_on(host)]

@@ -16,6 +16,15 @@ class RescaleRefused(Fault):
     exit_code = ExitCode.STATE
 
 
+class LayoutIsAsAsked(RescaleRefused):
+    """The layout is the one that a request asks for, so nothing has to be done."""
+
+    @classmethod
+    def of(cls, workers: int) -> LayoutIsAsAsked:
+        have = "1 worker" if workers == 1 else f"{workers} workers"
+        return cls(f"the layout has {have} already; nothing was changed.", "`stepwell layout show` shows them.")
+
+
 @dataclass(frozen=True)
 class RescaleRequest:
     """Rescale to so many workers. `policy`: None keeps that of the layout. `budget_bytes` and `budget_ms` bound one cut of a live

@@ -13,6 +13,7 @@ from coordinator.rescale.hosts import why_no_disk_space_for
 from coordinator.rescale.phases import Idle, UnderWay, Wanted
 from coordinator.rescale.replacing import without_host
 from coordinator.rescale.requests import (
+    LayoutIsAsAsked,
     LayoutRequest,
     PauseRequest,
     ReplaceRequest,
@@ -159,10 +160,7 @@ class Wishes:
         """Raises RescaleRefused if the rescale cannot begin now."""
         self._refuse_while_under_way(core)
         if has_same_target(self._parts.layout, target):
-            raise RescaleRefused(
-                f"the layout has {request.workers} workers already; nothing was changed.",
-                "`stepwell layout show` shows them.",
-            )
+            raise LayoutIsAsAsked.of(request.workers)
         slots = self._parts.launcher.slots
         if slots is not None and request.workers > slots:
             raise RescaleRefused(

@@ -44,7 +44,7 @@ from stepwell.commands.layout_text import (
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.project.units import parse_bytes, parse_duration
-from stepwell.service.client import ControlClient, NotRunning
+from stepwell.service.client import ControlClient, LayoutAsAsked, NotRunning
 
 if TYPE_CHECKING:
     from engine.model.layout import PolicyName
@@ -180,15 +180,22 @@ def change(
         _refuse_other(mode, MODES, "a mode of a change")
         _refuse_other(protocol, PROTOCOLS, "a protocol of a live change")
         project = project_of(spec, conf)
-        if status_of(project) is None:
-            _refuse_without_service(mode, budget, protocol, no_wait or wait is not None)
-            status = _rescale_offline(project, workers, policy)
-        else:
-            body = {"workers": workers, "mode": mode or "live", "protocol": protocol or "batches", **bounds}
-            if policy is not None:
-                body["policy"] = policy
-            client = ControlClient(project.state_folder)
-            status = _ask_rescale(client, "change", body, workers=workers, no_wait=no_wait, wait=wait, quiet=as_json)
+        try:
+            if status_of(project) is None:
+                _refuse_without_service(mode, budget, protocol, no_wait or wait is not None)
+                status = _rescale_offline(project, workers, policy)
+            else:
+                body = {"workers": workers, "mode": mode or "live", "protocol": protocol or "batches", **bounds}
+                if policy is not None:
+                    body["policy"] = policy
+                client = ControlClient(project.state_folder)
+                status = _ask_rescale(
+                    client, "change", body, workers=workers, no_wait=no_wait, wait=wait, quiet=as_json
+                )
+        except LayoutAsAsked as needless:
+            found = _layout_now(project)
+            show(found, as_json=as_json, text=Group(needless.message, layout_text(found)))
+            return
         _show_rescale(status, as_json=as_json)
 
 

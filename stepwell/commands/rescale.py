@@ -12,6 +12,7 @@ from rich.live import Live
 from base.fault import ExitCode
 from base.on_change import OnChange
 from coordinator.goal import Goal
+from coordinator.rescale.requests import LayoutIsAsAsked
 from coordinator.starting.layouts import has_same_target, layout_of, part_of
 from engine.model.layout import Policy
 from io_kafka.step_log.layout_records import LayoutRecord
@@ -20,7 +21,7 @@ from stepwell.commands.common import err, note
 from stepwell.commands.layout_text import RescaleBar
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
-from stepwell.service.client import ControlClient, LayoutRefused, NotRunning
+from stepwell.service.client import ControlClient, LayoutAsAsked, LayoutRefused, NotRunning
 
 LOOK_SECONDS = 0.2
 """Between two looks at the status: fast enough for a line that moves, and no load for the service."""
@@ -104,7 +105,7 @@ def _judge(status: dict[str, Any], number: int, workers: int) -> None:
 
 
 def refuse_without_need(record: LayoutRecord, log: StepLogState, workers: int, policy: Policy | None) -> None:
-    """Raises LayoutRefused if a change without a service has nothing to do, or cannot begin."""
+    """Raises LayoutAsAsked if a change without a service has nothing to do, and LayoutRefused if it cannot begin."""
     if log.refresh is not None:
         raise LayoutRefused(
             "a full refresh is under way; nothing was changed.", "Finish it with `stepwell run --available-now` first."
@@ -113,9 +114,8 @@ def refuse_without_need(record: LayoutRecord, log: StepLogState, workers: int, p
     if log.rescale is None and has_same_target(
         record, layout.with_policy(policy or layout.policy).with_workers(workers)
     ):
-        raise LayoutRefused(
-            f"the layout has {workers} workers already; nothing was changed.", "`stepwell layout show` shows them."
-        )
+        needless = LayoutIsAsAsked.of(workers)
+        raise LayoutAsAsked(needless.message, needless.what_to_do)
 
 
 def rescale_offline(project: Project, workers: int, policy: Policy | None, *, is_recorded: bool) -> dict[str, Any]:

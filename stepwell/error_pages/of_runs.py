@@ -62,7 +62,7 @@ PAGES = (
     ),
     Page(
         slug="layout-refused",
-        classes=("LayoutRefused", "RescaleRefused"),
+        classes=("LayoutRefused", "LayoutAsAsked", "RescaleRefused", "LayoutIsAsAsked"),
         exit_code=ExitCode.STATE,
         what="A change of the number of workers cannot be made now. Nothing was changed.",
         why="Another one is under way, the layout is as asked already, or no such host has workers.",

@@ -66,6 +66,10 @@ class LayoutRefused(StepwellError):
     exit_code = ExitCode.STATE
 
 
+class LayoutAsAsked(LayoutRefused):
+    """The layout is the one that was asked for, so nothing had to be changed."""
+
+
 class RevisionRefused(StepwellError):
     """The service refuses a request that concerns the revision. Nothing was changed. The exit code is that of the reason."""
 
@@ -118,11 +122,12 @@ class ControlClient:
 
     def ask_layout(self, what: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Asks for a rescale, or for something of the one under way, and waits until the service has accepted it. Returns the
-        layout. Raises LayoutRefused, NotRunning, ServiceSilent, StepwellError."""
+        layout. Raises LayoutRefused, LayoutAsAsked, NotRunning, ServiceSilent, StepwellError."""
         path = f"/layout/{what}"
         answer = self._answer("POST", path, seconds=LAYOUT_SECONDS_MAX + ANSWER_SECONDS_MAX, body=body)
         if answer.status_code == REFUSED:
-            raise LayoutRefused(**_fault_of(answer))
+            is_as_asked = answer.json().get("is_as_asked", False)  # a service of a former release does not tell
+            raise (LayoutAsAsked if is_as_asked else LayoutRefused)(**_fault_of(answer))
         return _content(answer, path)
 
     def ask_revision(self, what: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

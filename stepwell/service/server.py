@@ -44,6 +44,7 @@ from coordinator.automatic.requests import AutoRequest
 from coordinator.checkpoints.questions import tables_of
 from coordinator.requests import RequestName, Requests
 from coordinator.rescale.requests import (
+    LayoutIsAsAsked,
     LayoutRequest,
     PauseRequest,
     ReplaceRequest,
@@ -278,7 +279,8 @@ class ControlServer:
         try:
             await run_in_threadpool(ask, asked, LAYOUT_SECONDS_MAX)
         except RescaleRefused as fault:
-            return Answer({"error": fault.message, "what_to_do": fault.what_to_do}, 409)
+            is_as_asked = isinstance(fault, LayoutIsAsAsked)
+            return Answer({"error": fault.message, "what_to_do": fault.what_to_do, "is_as_asked": is_as_asked}, 409)
         return Answer(self._shown_layout())
 
     def _shown_layout(self) -> dict[str, Any]:

@@ -24,6 +24,33 @@ TRANSITIONS = (
         ("tests/coordinator/test_inputs.py::test_the_step_of_a_switch_reads_nothing_but_what_it_begins_to_read",),
     ),
     Breakage(
+        "a-pause-ends-with-its-run",
+        "A transition that a user has paused goes on at the next start, and its switch is made.",
+        "nothing that cannot be taken back without the user",
+        (
+            Edit(
+                "io_kafka/step_log/revision_state.py",
+                'return self._with(phase=self.phase.model_copy(update={"is_paused": record.is_paused}))',
+                "return self",
+            ),
+            Edit(REVISION_RULES, "    if phase.is_paused == record.is_paused:\n", "    if False:\n"),
+        ),
+        ("tests/simulator/test_scenarios.py::test_a_pause_outlives_its_run[resume]",),
+    ),
+    Breakage(
+        "a-switch-while-paused",
+        "A transition that is paused makes the switch.",
+        "nothing that cannot be taken back without the user",
+        (
+            Edit(
+                "coordinator/transition/machine.py",
+                "if phase.is_paused or (is_held and (holds or not self.asked.is_switch)):",
+                "if is_held and (holds or not self.asked.is_switch):",
+            ),
+        ),
+        ("tests/coordinator/test_transition_machine.py::test_nothing_is_due_in_a_replay_or_while_a_step_is_divided",),
+    ),
+    Breakage(
         "a-second-transition",
         "A transition begins while another one is under way or is not settled, and takes its numbers of nodes.",
         "1 division first",

@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from coordinator.requests import PendingRequest, Requests
-from coordinator.rescale.requests import PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
+from coordinator.rescale.requests import LayoutIsAsAsked, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import Dynamic, Fixed
 from io_kafka.step_log.records import Claim, Record
@@ -175,13 +175,23 @@ def test_the_endpoint_gives_the_reason_of_a_refusal(line: CommandLine) -> None:
         )
         assert (answer.status_code, answer.json()) == (
             409,
-            {"error": "Spark has 2 task slots.", "what_to_do": "Ask for fewer."},
+            {"error": "Spark has 2 task slots.", "what_to_do": "Ask for fewer.", "is_as_asked": False},
         )
         refused = line.here("layout", "change", "--workers", "3")
         assert refused.code == 6 and "Spark has 2 task slots." in refused.err and "Ask for fewer." in refused.err
 
 
 # Commands over a service
+
+
+def test_a_change_to_the_layout_that_stands_is_no_failure(line: CommandLine) -> None:
+    """A script may say the number of workers each time."""
+    with playing(line, lambda loop, asked: LayoutIsAsAsked.of(2)):
+        ended = line.here("layout", "change", "--workers", "2")
+        assert ended.code == 0 and "has 2 workers already; nothing was changed" in ended.out
+        assert [
+            member["slots"] for member in line.here("layout", "change", "--workers", "2", "--json").json["members"]
+        ] == [HALF, HALF]
 
 
 def test_a_change_is_followed_until_it_is_settled(line: CommandLine) -> None:
@@ -376,7 +386,8 @@ def test_a_plan_without_a_size_says_so(line: CommandLine, log: Callable[..., Non
 def test_a_change_without_a_service_is_refused_before_spark_starts(line: CommandLine, log: Callable[..., None]) -> None:
     log(layout())
     ended = line.here("layout", "change", "--workers", "2")
-    assert ended.code == 6 and "has 2 workers already" in ended.err
+    assert ended.code == 0 and "has 2 workers already; nothing was changed" in ended.out
+    assert len(line.here("layout", "change", "--workers", "2", "--json").json["members"]) == 2
     log()
     assert line.here("layout", "change", "--workers", "2").code == 3
 
