@@ -49,6 +49,7 @@ from io_kafka.clients.transactions import Claimant, FencedLog
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.clients.writer_faults import Fenced
 from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
+from io_kafka.step_log.lost import LogOffsetGone
 from storage.errors import NoDatabase, StaleEpoch
 from storage.remote.errors import StoreFault
 
@@ -58,7 +59,14 @@ AWAY_SECONDS_MAX = 120.0
 """How long a run waits for a broker that does not answer, as long as its writer does (`WriterLimits`): a host restarts in that time. Then the
 run ends, and what has started it decides."""
 
-MAY_BE_OF_SUCCESSOR: tuple[type[Exception], ...] = (NoDatabase, StateLost, StoreFault, OffsetGone, UnknownTopic)
+MAY_BE_OF_SUCCESSOR: tuple[type[Exception], ...] = (
+    NoDatabase,
+    LogOffsetGone,
+    StateLost,
+    StoreFault,
+    OffsetGone,
+    UnknownTopic,
+)
 """What a run that is replaced may meet: its successor may have changed the layout and removed databases, objects of the checkpoint store or
 loads of batch tables, and messages that the successor has read long ago may have expired."""
 

@@ -242,6 +242,11 @@ class PipelineSpec:
         return {source.table.handle: source.truncate for source in self.inputs if source.truncate != "fail"}
 
     @property
+    def written_topics(self) -> frozenset[str]:
+        """The topics for outputs and for malformed messages."""
+        return frozenset({*(output.topic for output in self.outputs), *self.dead_letter_topics.values()})
+
+    @property
     def dead_letter_topics(self) -> dict[str, str]:
         """The topics for malformed messages, by source handle; only of the sources that have one."""
         return {s.table.handle: s.dead_letter_topic for s in self.inputs if s.dead_letter_topic is not None}

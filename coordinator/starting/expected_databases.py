@@ -9,6 +9,7 @@ from coordinator.starting.errors import StateLost
 from coordinator.starting.layouts import owners_by_version
 from coordinator.starting.reach import why_not_replayed
 from coordinator.starting.standings import ExpectedDatabases, Standing, judge
+from io_kafka.step_log.lost import written_topics
 from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
 from storage.identity import FoundDatabase
@@ -48,7 +49,8 @@ def refuse_other_log(
             raise StateLost(
                 f"the database in {folder}/{found.worker:04d} (host {host}) belongs to another step log than the topic {spec.log_topic}, "
                 "which was deleted and created again.",
-                "Restore that topic, or retract all output and rebuild it with `stepwell run --full-refresh`.",
+                f"Restore that topic from a replica. Without one, delete {written_topics(spec.written_topics)}, and rebuild with "
+                "`stepwell run --full-refresh`.",
             )
 
 

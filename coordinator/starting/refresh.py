@@ -119,9 +119,10 @@ def refuse_foreign_messages(names: set[str], topics: Topics) -> None:
     begins, ends = topics.begin_offsets(there), topics.end_offsets(there)
     full = sorted({where.topic for where, end in ends.items() if end > begins[where]})
     if full:
+        topics_named, hold = ("topic", "holds") if len(full) == 1 else ("topics", "hold")
         raise TopicChanged(
-            f"output topic {full[0]} holds messages, and the step log does not know who wrote them; nothing was changed.",
-            "Delete or empty the topic if the messages are not needed, or name another topic for the view. Then run again.",
+            f"output {topics_named} {', '.join(full)} {hold} messages, and the step log does not know who wrote them; nothing was changed.",
+            f"Delete or empty the {topics_named} if the messages are not needed, or name another topic for the view. Then run again.",
         )
 
 

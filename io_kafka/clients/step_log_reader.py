@@ -19,8 +19,9 @@ from io_kafka.clients.broker_requests import ANSWER_SECONDS_MIN, FIRST_ANSWER_SE
 from io_kafka.clients.client_faults import NO_ANSWER, NO_LEADER, OLD_EPOCH, UNKNOWN_TOPIC, fault_of
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import LARGE_MESSAGES, TopicFacts, Topics
-from io_kafka.errors import BrokerUnreachable, KafkaFault, NotAuthorized, OffsetGone, ReadDeadline, UnknownTopic
+from io_kafka.errors import BrokerUnreachable, KafkaFault, NotAuthorized, ReadDeadline, UnknownTopic
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.lost import LogOffsetGone, written_topics
 from io_kafka.step_log.records import Record, decode
 from io_kafka.step_log.state import StepLogState
 
@@ -84,8 +85,8 @@ class StepLogGone(UnknownTopic):
         super().__init__(topic)
         self.message = f"the step log {topic!r} does not exist on this broker."
         self.what_to_do = (
-            "If the pipeline never ran, run it. If the topic was deleted, restore it, or rebuild all output with "
-            "`stepwell run --full-refresh`."
+            f"If the pipeline never ran, run it. If the topic was deleted, restore it from a replica. Without one, delete {written_topics([])}, "
+            "and rebuild all output with `stepwell run --full-refresh`."
         )
 
 
@@ -122,7 +123,7 @@ class StepLogReader:
         def begin(low: int, end: int) -> int:
             nonlocal state
             if low == end > 0:
-                raise OffsetGone(self._topic, 0, 0, low, end)  # this is not a new log but an emptied one
+                raise LogOffsetGone(self._topic, 0, low, end)  # this is not a new log but an emptied one
             state = StepLogState(self._topic, low)
             return low
 
@@ -146,7 +147,7 @@ class StepLogReader:
             if in_doubt and low <= end < state.offset_next:
                 return end
             if not low <= state.offset_next <= end:
-                raise OffsetGone(self._topic, 0, state.offset_next, low, end)
+                raise LogOffsetGone(self._topic, state.offset_next, low, end)
             return state.offset_next
 
         tail, after = self._records(begin), state

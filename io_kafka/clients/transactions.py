@@ -57,8 +57,9 @@ from io_kafka.clients.writer_faults import (
     may_pass,
 )
 from io_kafka.clients.writer_limits import LAST_LIMITS, WriterLimits
-from io_kafka.errors import BrokerRefused, KafkaFault, OffsetGone
+from io_kafka.errors import BrokerRefused, KafkaFault
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.lost import LogOffsetGone
 from io_kafka.step_log.records import Claim, Ended, Record, encode
 from io_kafka.step_log.state import StepLogState
 
@@ -314,7 +315,7 @@ class FencedLog:
         producer was not renewed yet, so the marker of the last transaction may be missing (see StepLogReader.read_tail)."""
         try:
             self._state, tail = self._reader.read_tail(self._state, in_doubt=in_doubt)
-        except OffsetGone as fault:
+        except LogOffsetGone as fault:
             self._begin_again(fault)
             tail = []
         holder = self._state.claim
@@ -323,7 +324,7 @@ class FencedLog:
             raise Fenced(self._id, self._claim.epoch, holder)
         return tail
 
-    def _begin_again(self, fault: OffsetGone) -> None:
+    def _begin_again(self, fault: LogOffsetGone) -> None:
         """Reads the whole log again, because records that were not read yet are gone. Another run may have truncated the log meanwhile: during
         the start the run that is being replaced, and later a successor. Otherwise the log has lost records: raises `fault`."""
         before, self._state = self._state, self._reader.read()

@@ -32,13 +32,13 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from base.version import VersionId
-from io_kafka.errors import KafkaFault
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division_records import DivisionRecord as DivisionRecord
 from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, PartWithLater, RecordBase
 from io_kafka.step_log.form import TopicIdentity as TopicIdentity
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord, as_present
 from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn, Ownership
+from io_kafka.step_log.lost import StepLogUnreadable
 from io_kafka.step_log.revision_records import (
     RevisionIntent,
     RevisionPause,
@@ -52,12 +52,13 @@ from io_kafka.step_log.table_records import InputRange as InputRange
 from io_kafka.step_log.table_records import TableRecord as TableRecord
 
 
-class BadLogRecord(KafkaFault):
+class BadLogRecord(StepLogUnreadable):
     """A message of the step log is not a record that this version of Stepwell knows."""
 
     def __init__(self, topic: str, offset: int, reason: str) -> None:
-        self.topic, self.offset = topic, offset
+        self.offset = offset
         super().__init__(
+            topic,
             f"step log {topic!r} partition 0 offset {offset}: {reason}; nothing was changed.",
             "Only Stepwell may write to this topic, and the log of a newer Stepwell needs that version or a newer one.",
         )

@@ -60,11 +60,11 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from base.version import VersionId
-from io_kafka.errors import KafkaFault
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
 from io_kafka.step_log.invariants import check_invariants
 from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn, Ownership
+from io_kafka.step_log.lost import StepLogUnreadable
 from io_kafka.step_log.records import (
     CheckpointComplete,
     CheckpointIntent,
@@ -95,15 +95,15 @@ from io_kafka.step_log.snapshots import FROM_SNAPSHOTS, as_offsets, snapshot_of
 from io_kafka.step_log.value import CHECKPOINTS_KEPT, LogValue
 
 
-class BrokenStepLog(KafkaFault):
+class BrokenStepLog(StepLogUnreadable):
     """A record of the step log cannot follow the ones before it."""
 
     def __init__(self, topic: str, offset: int, kind: str, epoch: int, reason: str) -> None:
-        self.topic, self.offset = topic, offset
+        self.offset = offset
         super().__init__(
+            topic,
             f"step log {topic!r} partition 0 offset {offset}: a {kind} record of epoch {epoch}: {reason}. The log was "
             "written by something other than runs of this pipeline, or has lost records; nothing was changed.",
-            "Restore the topic, or rebuild with `stepwell run --full-refresh`.",
         )
 
 

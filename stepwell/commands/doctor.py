@@ -24,8 +24,7 @@ from stepwell.doctor.kafka import (
     broker_checks,
     dead_letter_checks,
     input_checks,
-    layout_checks,
-    log_check,
+    log_checks,
     output_checks,
     plan_topic_check,
 )
@@ -79,14 +78,13 @@ def examine_in_turn(spec: Path | None, conf: list[str] | None = None) -> Iterato
     yield from broker
     yield from store_checks(project.settings.stepwell.store)
     if topics is not None:
-        yield log_check(topics, project.name)
         yield plan_topic_check(topics, project.name)
-        yield from layout_checks(project.settings.kafka, topics, project.name)
     resolved = None
     if all(check.level != "FAIL" for check in machine):
         resolved, found = _definition_checks(project, topics)
         yield from found
     if topics is not None:
+        yield from log_checks(project.settings.kafka, topics, project.name, _written_topics(resolved))
         yield from _right_checks(project, resolved, topics)
     yield from state_checks(project)
 
@@ -103,6 +101,14 @@ def _definition_checks(project: Project, topics: Topics | None) -> tuple[Resolve
     found = f"{len(resolved.sources)} sources, {len(resolved.views)} views"
     of_topics = [] if topics is None else _topic_checks(resolved, topics)
     return resolved, [Check("definitions", "OK", found), *of_topics, *registry_checks(resolved)]
+
+
+def _written_topics(resolved: ResolvedProject | None) -> set[str]:
+    """The topics for outputs and for malformed messages; none if the definitions cannot be read."""
+    if resolved is None:
+        return set()
+    outputs = {view.output.topic for view in resolved.views if view.output is not None}
+    return outputs | {source.dead_letter_topic for source in resolved.sources if source.dead_letter_topic is not None}
 
 
 def _right_checks(project: Project, resolved: ResolvedProject | None, topics: Topics) -> list[Check]:

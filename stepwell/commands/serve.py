@@ -11,7 +11,7 @@ import _thread
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from base.address import Address
-from base.fault import exit_code_of
+from base.fault import Fault, exit_code_of
 from base.on_change import OnChange
 from coordinator.goal import Goal
 from coordinator.pipeline import Pipeline
@@ -36,6 +36,7 @@ from io_kafka.clients.doorbell import Doorbell
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.errors import UnknownTopic
+from io_kafka.step_log.lost import StepLogUnreadable
 from io_kafka.step_log.state import StepLogState
 from protocols.planners import PLANNERS
 from stepwell.commands.common import note
@@ -83,9 +84,9 @@ class RunOptions:
 def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[str, Any]:
     """Runs the pipeline in this process until it is stopped, and returns its last status. Raises the error that ended it."""
     requests, board = Requests(), StatusBoard(project.name)
+    definitions = _Definitions(project, lambda: spark.session)
     with _stopping_on_signals(requests) as signals:
         try:
-            definitions = _Definitions(project, lambda: spark.session)
             service = _Service(signals, requests, board, definitions, QueryKeeper(project))
             if options.hand_over:
                 prepared = _prepare(project, spark, options, service)
@@ -99,9 +100,18 @@ def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[s
                 turn = _turn(project, take_over=options.take_over)
                 with _control(project, service) as server:
                     _run(project, _prepare(project, spark, options, service), options, service, server, turn=turn)
+        except StepLogUnreadable as fault:
+            _name_written(fault, project, definitions)
+            raise
         except _StoppedEarly:
             note("stopped before anything was begun")
     return board.show()
+
+
+def _name_written(fault: StepLogUnreadable, project: Project, definitions: _Definitions) -> None:
+    """Names the topics that have to go with the log. If the project cannot be planned now, the text is without these names."""
+    with suppress(Fault):
+        fault.name_written(pipeline_spec(project, definitions.plan()).written_topics)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from base.fault import Fault
@@ -15,6 +15,8 @@ from io_kafka.clients.step_log_reader import LOG_CONFIG, StepLogReader
 from io_kafka.clients.topics import LARGE_MESSAGE_BYTES, TopicFacts, Topics
 from io_kafka.clients.writer_limits import WriterLimits
 from io_kafka.errors import KafkaFault, NotAuthorized, UnknownTopic
+from io_kafka.step_log.lost import StepLogUnreadable
+from io_kafka.step_log.state import StepLogState
 from stepwell.doctor.check import Check
 from stepwell.doctor.open_transactions import open_transaction_checks
 from stepwell.doctor.topic_rules import dead_letter_check, input_check, output_check
@@ -65,8 +67,23 @@ def _transaction_checks(kafka: KafkaSettings, topics: Topics) -> list[Check]:
     return [Check("transactions", "FAIL", found, "Lower the first, or raise the second.")]
 
 
-def log_check(topics: Topics, pipeline: str) -> Check:
+def log_checks(settings: Mapping[str, str], topics: Topics, pipeline: str, written: Iterable[str]) -> list[Check]:
+    """The step log, and whether a rescale is under way, as it has it. `written`: the topics that the project writes to."""
     name = log_topic_of(pipeline)
+    check = _log_topic_check(topics, name)
+    if check.level == "FAIL" or check.found != name:
+        return [check]
+    try:
+        log = StepLogReader(KafkaSettings.parse(dict(settings)), name).read()
+    except StepLogUnreadable as fault:
+        fault.name_written(written)
+        return [Check("step log", "FAIL", fault.message, fault.what_to_do)]
+    except Fault as fault:
+        return [Check("step log", "FAIL", fault.message, fault.what_to_do or "Look at the step log's topic.")]
+    return [check, *_layout_checks(log)]
+
+
+def _log_topic_check(topics: Topics, name: str) -> Check:
     facts = _facts(topics, name)
     if isinstance(facts, KafkaFault):
         return _asked_in_vain(f"step log {name}", facts)
@@ -100,15 +117,8 @@ def plan_topic_check(topics: Topics, pipeline: str) -> Check:
     return Check(label, "OK", name)
 
 
-def layout_checks(settings: Mapping[str, str], topics: Topics, pipeline: str) -> list[Check]:
-    """Whether a rescale is under way, as the step log has it; nothing for a pipeline that has never run."""
-    name = log_topic_of(pipeline)
-    if not isinstance(_facts(topics, name), TopicFacts):
-        return []  # what prevents a look at the topic is told by `log_check`
-    try:
-        log = StepLogReader(KafkaSettings.parse(dict(settings)), name).read()
-    except Fault as fault:
-        return [Check("layout", "WARN", str(fault), "Look at the step log's topic.")]
+def _layout_checks(log: StepLogState) -> list[Check]:
+    """Whether a rescale is under way; nothing for a pipeline that has never run."""
     if log.layout is None:
         return []
     count = len(log.layout.placed.members)

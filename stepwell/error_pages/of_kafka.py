@@ -200,14 +200,16 @@ PAGES = (
         exit_code=ExitCode.KAFKA,
         what="The pipeline has no step log on this broker.",
         why="It never ran, the broker is another one, the project has another `name:`, or the topic `stepwell.NAME.steps` was deleted.",
-        do="If it never ran, run it. If the topic was deleted, restore it: without it the state cannot go on "
-        "([durability.md](durability.md)).",
+        do="If it never ran, run it. If the topic was deleted, restore it from a replica: without it the state cannot go on "
+        "([durability.md](durability.md)). Without a replica, delete the topics that the pipeline writes to, and rebuild with "
+        "`stepwell run --full-refresh`.",
     ),
     Page(
         slug="step-log",
         classes=(
             "BadLogRecord",
             "BrokenStepLog",
+            "LogOffsetGone",
             "PlanMissing",
             "UnsuitableStepLog",
             "UnsuitablePlanTopic",
@@ -217,8 +219,11 @@ PAGES = (
         what="The step log, or the topic of plan documents, cannot be read as a history of this pipeline. Nothing was changed.",
         why="Something else has written into `stepwell.NAME.steps` or `stepwell.NAME.plans`, records were lost, its configuration loses "
         "records, or a newer version of Stepwell has written it.",
-        do="For a newer version, install that one. Correct the configuration that is named. Otherwise restore the topic, or rebuild "
-        "with `stepwell run --full-refresh`. Nobody but Stepwell should have the right to write there ([security.md](security.md)).",
+        do="For a newer version, install that one. Correct the configuration that is named. Otherwise restore the topic from a replica. Without "
+        "one, a full refresh alone is refused too, because only the log says which messages are the pipeline's own. Then do what the text says, "
+        "in its order: stop every run, delete the log's topic and the topics that the pipeline writes to, and `stepwell run --full-refresh`. "
+        "`stepwell run` and `stepwell doctor` name these topics. Nobody but Stepwell should have the right to write there "
+        "([security.md](security.md)).",
     ),
     Page(
         slug="input-changed",

@@ -13,7 +13,9 @@ SECTIONS: tuple[tuple[str, tuple[Page, ...]], ...] = tuple(
     (each.TITLE, each.PAGES) for each in (of_projects, of_data, of_kafka, of_state, of_runs)
 )
 
-NEVER_RAISED = frozenset({"Fault", "EngineError", "KafkaFault", "CannotConnect", "CoordinatorError", "PackError"})
+NEVER_RAISED = frozenset(
+    {"Fault", "EngineError", "KafkaFault", "CannotConnect", "CoordinatorError", "PackError", "StepLogUnreadable"}
+)
 """Bases of faults that nothing raises. All other classes of faults have a page, so that no error is without one."""
 
 BY_CLASS: Mapping[str, Page] = {name: page for _, pages in SECTIONS for page in pages for name in page.classes}

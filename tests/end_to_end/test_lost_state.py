@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -14,13 +15,14 @@ from base.fault import ExitCode, exit_code_of
 from coordinator.starting.circuit_file import CIRCUIT_FILE
 from coordinator.starting.errors import StateLost, TopicChanged
 from faults.points import Crash, Order, arm
-from io_kafka.errors import OffsetGone
+from io_kafka.step_log.lost import LogOffsetGone
 from io_kafka.step_log.state import BrokenStepLog
+from stepwell.doctor.kafka import log_checks
 from storage import environments
 from storage.database import Database
 from storage.errors import CorruptFile, CorruptRecord, StorageError, StorageFull
 from tests.end_to_end import sums
-from tests.end_to_end.harness import Playground, Resolved
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service
 from tests.end_to_end.oracle import Oracle
 from tests.end_to_end.threads import threads
 
@@ -177,11 +179,50 @@ def test_a_step_log_that_lost_records_is_told(play: Playground, pipeline: Resolv
     messages = play.read(pipeline.spec.log_topic, prefixed=False)
     for below, fault, text in (
         (messages[2].offset, BrokenStepLog, "the records before it were deleted"),
-        (-1, OffsetGone, "does not exist, the partition holds"),
+        (-1, LogOffsetGone, "does not exist, the partition holds"),
     ):
         place = TopicPartition(pipeline.spec.log_topic, 0, below)
         play.admin.delete_records([place])[place].result()
         stops(play, pipeline, fault, text)
+
+
+@pytest.mark.parametrize("kept", [1, pytest.param(0, marks=pytest.mark.long)])
+def test_the_advice_of_a_lost_step_log_leads_to_the_batch_answer(play: Playground, tmp_path: Path, kept: int) -> None:
+    """Step by step as the text says it, by the commands. `kept`: how many of the last records are left."""
+    play.topic("in")
+    letters = ", 'on.error' = 'dead-letter', 'dead.letter.topic' = '@letters'"
+    pipeline = sums.project(play, letters, workers=WORKERS)
+    play.send("in", ["rubbish", *sums.rows(0, 4)])
+    play.run(pipeline, threads())
+    closed(pipeline)
+    log = pipeline.spec.log_topic
+    place = TopicPartition(log, 0, play.read(log, prefixed=False)[-kept].offset if kept else -1)
+    play.admin.delete_records([place])[place].result()
+
+    code, text = command(pipeline, tmp_path / "refused.log")
+    assert code == ExitCode.KAFKA
+    told = re.search(
+        r"\(1\) stop every run .*, \(2\) delete topic (\S+), \(3\) delete the topics (.+), \(4\) `([^`]+)`", text
+    )
+    assert told is not None, text
+    of_log, written, then = told.groups()
+    assert (of_log, written.split(" and ")) == (log, [play.prefix + "letters", play.prefix + "out"])
+    assert then == "stepwell run --full-refresh"
+    checks = log_checks({"bootstrap.servers": play.servers}, play.topics, pipeline.spec.name, written.split(" and "))
+    assert [(check.level, check.what_to_do in text) for check in checks] == [("FAIL", True)]
+
+    for topic in (of_log, *written.split(" and ")):
+        play.admin.delete_topics([topic], operation_timeout=20)[topic].result()
+    assert command(pipeline, tmp_path / "refresh.log") == (ExitCode.OK, ANY)
+    assert play.check(pipeline) == {"sums": 3}
+    assert len(play.read("letters")) == 1
+
+
+def command(resolved: Resolved, log: Path) -> tuple[int, str]:
+    """What `stepwell run --full-refresh` ends with, and says on one line."""
+    with service(resolved, log, "--full-refresh", "--available-now") as process:
+        code = process.wait(WAIT_SECONDS_MAX)
+    return code, " ".join(log.read_text().split())
 
 
 # Damage

@@ -25,7 +25,7 @@ from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots
 from faults.points import Crash, Order, arm
 from io_kafka.step_log.layout_records import RescaleMode
-from stepwell.doctor.kafka import layout_checks
+from stepwell.doctor.kafka import log_checks
 from stepwell.doctor.state import state_checks
 from stepwell.inspection import query
 from storage.database import Database
@@ -64,7 +64,7 @@ def told(resolved: Resolved) -> tuple[str, str]:
 
 
 def change_told(play: Playground, resolved: Resolved) -> str:
-    (check,) = layout_checks(resolved.project.project.settings.kafka, play.topics, resolved.spec.name)
+    _, check = log_checks(resolved.project.project.settings.kafka, play.topics, resolved.spec.name, [])
     return check.found
 
 

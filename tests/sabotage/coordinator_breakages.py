@@ -29,7 +29,7 @@ COORDINATOR = (
         "expired-input-is-told-to-a-replaced-run",
         "A run that was replaced finds its input expired, and tells its user to rebuild the state.",
         "one writer",
-        (Edit(PIPELINE, "StateLost, StoreFault, OffsetGone, UnknownTopic)", "StateLost, StoreFault)"),),
+        (Edit(PIPELINE, "    StoreFault,\n    OffsetGone,\n    UnknownTopic,\n)", "    StoreFault,\n)"),),
         ("tests/simulator/test_scenarios.py::test_a_run_that_slept_until_its_input_had_expired_ends_as_fenced",),
         tells="OffsetGone",
     ),

@@ -167,4 +167,24 @@ DOCTOR = (
         ("tests/stepwell/test_silence.py::test_a_transition_and_a_rescale_are_followed_through_a_silence",),
         tells="does not answer",
     ),
+    Breakage(
+        "a-lost-log-names-no-topics",
+        "The advice for a step log that cannot be read does not name the topics that have to go with it.",
+        "an error says what to do",
+        (Edit("stepwell/commands/serve.py", "            _name_written(fault, project, definitions)\n", ""),),
+        ("tests/end_to_end/test_lost_state.py::test_the_advice_of_a_lost_step_log_leads_to_the_batch_answer[1]",),
+    ),
+    Breakage(
+        "a-lost-log-passes",
+        "doctor does not read the step log, and finds one that has lost records in order.",
+        "what doctor says",
+        (
+            Edit(
+                "stepwell/doctor/kafka.py",
+                "    except StepLogUnreadable as fault:\n        fault.name_written(written)\n",
+                "    except StepLogUnreadable as fault:\n        return [check]\n",
+            ),
+        ),
+        ("tests/end_to_end/test_lost_state.py::test_the_advice_of_a_lost_step_log_leads_to_the_batch_answer[1]",),
+    ),
 )

@@ -24,7 +24,7 @@ from storage.remote.errors import StoreFault
 from tests.engine.resident.test_frames import received, sent
 
 NOT_OF_A_WORKER = {
-    "BadLogRecord", "BrokenStepLog", "DigestMismatch", "StepBeyondEnd", "InputChanged", "ErrorsDiffer",
+    "BadLogRecord", "BrokenStepLog", "LogOffsetGone", "StepLogUnreadable", "DigestMismatch", "StepBeyondEnd", "InputChanged", "ErrorsDiffer",
     "UnsuitableStepLog", "Fenced", "WriteRefused", "PlanMissing", "UnsuitablePlanTopic",
     "OutcomeUnknown", "StepLogGone", "TopicExists", "JarsUnavailable", "LocalBrokerFault", "EngineError", "KafkaFault", "StorageError",
     "CannotConnect", "RightsMissing", "NoTopicMatches", "NothingSince", "NoSuchStart", "Redivided", "ViewsInError", "NotAlone",
