@@ -19,7 +19,7 @@ from coordinator.copying.state import Place, copied_document, copied_state, reco
 from coordinator.copying.tables import TableCopies
 from coordinator.topic_names import log_topic_of, plan_topic_of
 from faults.points import reached
-from io_kafka.clients.plan_topic import PLAN_TOPIC_CONFIG, check_plan_topic
+from io_kafka.clients.plan_topic import ensure_plan_topic
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import ensure_step_log
 from io_kafka.clients.topics import Topics
@@ -45,7 +45,7 @@ def make_copy(source: Source, target: Target, claim: Callable[[int], PipelineWri
     store."""
     log_topic, plan_topic = log_topic_of(target.pipeline), plan_topic_of(target.pipeline)
     place = Place(target.pipeline, ensure_step_log(target.topics, log_topic).topic_id)
-    check_plan_topic(target.topics.ensure(plan_topic, 1, PLAN_TOPIC_CONFIG, replication=target.replication))
+    ensure_plan_topic(target.topics, plan_topic, target.replication)
     reached("twin.topics")
     manifest = copy_objects(source, place, target.store, known)
     writer = claim(source.epoch)

@@ -11,7 +11,7 @@ from coordinator.starting.errors import StateLost
 from coordinator.starting.layouts import first_layout
 from engine.analysis.numbering import numbers_of
 from engine.run.plan_document import BadDocument
-from io_kafka.clients.plan_topic import PLAN_TOPIC_CONFIG, check_plan_topic, read_plan
+from io_kafka.clients.plan_topic import ensure_plan_topic, read_plan
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
@@ -79,6 +79,6 @@ def _record(
     text, before = document.text, writer.state.revision
     number = 1 if before is None else before.number + 1
     record = RevisionRecord(epoch=writer.epoch, number=number, plan=digest_of(text), step=step)
-    check_plan_topic(topics.ensure(spec.plan_topic, 1, PLAN_TOPIC_CONFIG, replication=spec.replication))
+    ensure_plan_topic(topics, spec.plan_topic, spec.replication)
     writer.append_with_plans([record, *more], spec.plan_topic, [text])
     return Revision(number, document)

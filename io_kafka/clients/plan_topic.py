@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import structlog
+
+from io_kafka.clients.first_partition import UNUSED, how_many
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.clients.topics import TopicFacts
+from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.errors import KafkaFault
+
+_log = structlog.get_logger("io_kafka.clients.plan_topic")
 
 PLAN_TOPIC_CONFIG = {"cleanup.policy": "compact"}
 
@@ -16,8 +21,16 @@ class UnsuitablePlanTopic(KafkaFault):
     def __init__(self, topic: str, reason: str) -> None:
         super().__init__(
             f"topic {topic!r} cannot have plan documents: {reason}.",
-            "Set cleanup.policy=compact on a topic of one partition, or delete it: then it is created.",
+            "Set cleanup.policy=compact on it. Then run again.",
         )
+
+
+def ensure_plan_topic(topics: Topics, topic: str, replication: int) -> None:
+    """Creates the topic if it is missing. Raises UnsuitablePlanTopic."""
+    facts = topics.ensure(topic, 1, PLAN_TOPIC_CONFIG, replication=replication)
+    check_plan_topic(facts)
+    if facts.partitions != 1:
+        _log.warning("a topic has partitions that are not used", topic=topic, found=how_many(facts), what_to_do=UNUSED)
 
 
 def check_plan_topic(facts: TopicFacts) -> None:
@@ -25,8 +38,6 @@ def check_plan_topic(facts: TopicFacts) -> None:
     policy = facts.config.get("cleanup.policy", "compact")
     if policy != "compact":
         raise UnsuitablePlanTopic(facts.name, f"its cleanup.policy is {policy}, which loses them")
-    if facts.partitions != 1:
-        raise UnsuitablePlanTopic(facts.name, f"it has {facts.partitions} partitions, and is read from one")
 
 
 def read_plan(settings: KafkaSettings, topic: str, digest: str) -> str:

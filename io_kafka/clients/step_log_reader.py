@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients.broker_requests import ANSWER_SECONDS_MIN, FIRST_ANSWER_SECONDS, PASSING_SECONDS
 from io_kafka.clients.client_faults import NO_ANSWER, NO_LEADER, OLD_EPOCH, UNKNOWN_TOPIC, fault_of
+from io_kafka.clients.first_partition import EMPTY_THEM, UNUSED, foreign_partitions, how_many, why_foreign
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import LARGE_MESSAGES, TopicFacts, Topics
 from io_kafka.errors import BrokerUnreachable, KafkaFault, NotAuthorized, ReadDeadline, UnknownTopic
@@ -69,13 +70,11 @@ A = TypeVar("A")
 
 
 class UnsuitableStepLog(KafkaFault):
-    """The topic exists, but its configuration would lose or reorder records."""
+    """The topic exists, but its configuration would lose records, or it has others than a step log."""
 
-    def __init__(self, topic: str, reason: str) -> None:
+    def __init__(self, topic: str, reason: str, what_to_do: str) -> None:
         self.topic = topic
-        super().__init__(
-            f"topic {topic!r} cannot be a step log: {reason}.", "Correct its configuration, or name another topic."
-        )
+        super().__init__(f"topic {topic!r} cannot be a step log: {reason}.", what_to_do)
 
 
 class StepLogGone(UnknownTopic):
@@ -91,16 +90,24 @@ class StepLogGone(UnknownTopic):
 
 
 def ensure_step_log(topics: Topics, topic: str) -> TopicFacts:
-    """The facts of the log's topic, which is created if it is missing. Raises UnsuitableStepLog if the topic could lose records."""
+    """The facts of the log's topic, which is created if it is missing. Raises UnsuitableStepLog if the topic could lose records, or holds
+    some in other partitions than the first."""
     facts = topics.ensure(topic, 1, NEW_LOG_CONFIG)
+    check_log_topic(topics, facts)
     if facts.partitions != 1:
-        raise UnsuitableStepLog(
-            topic, f"it has {facts.partitions} partitions, so its records have no order; it needs one"
-        )
-    for name, wanted in LOG_CONFIG.items():
-        if (found := facts.config.get(name, wanted)) != wanted:
-            raise UnsuitableStepLog(topic, f"its {name} is {found}, which loses records; it must be {wanted}")
+        _log.warning("a topic has partitions that are not used", topic=topic, found=how_many(facts), what_to_do=UNUSED)
     return facts
+
+
+def check_log_topic(topics: Topics, facts: TopicFacts) -> None:
+    """Raises UnsuitableStepLog, which names all settings that are wrong."""
+    wrong = [name for name, wanted in LOG_CONFIG.items() if facts.config.get(name, wanted) != wanted]
+    if wrong:
+        found = " and ".join(f"its {name} is {facts.config[name]}" for name in wrong)
+        wanted = " and ".join(f"{name}={LOG_CONFIG[name]}" for name in wrong)
+        raise UnsuitableStepLog(facts.name, f"{found}, so it loses records", f"Set {wanted} on it. Then run again.")
+    if foreign := foreign_partitions(topics, facts):
+        raise UnsuitableStepLog(facts.name, why_foreign(foreign), EMPTY_THEM)
 
 
 class StepLogReader:

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from base.fault import Fault
 from coordinator.topic_names import log_topic_of, plan_topic_of
+from io_kafka.clients.first_partition import UNUSED, how_many
 from io_kafka.clients.plan_topic import UnsuitablePlanTopic, check_plan_topic
 from io_kafka.clients.settings import KafkaSettings, client_version
-from io_kafka.clients.step_log_reader import LOG_CONFIG, StepLogReader
+from io_kafka.clients.step_log_reader import StepLogReader, UnsuitableStepLog, check_log_topic
 from io_kafka.clients.topics import LARGE_MESSAGE_BYTES, TopicFacts, Topics
 from io_kafka.clients.writer_limits import WriterLimits
 from io_kafka.errors import KafkaFault, NotAuthorized, UnknownTopic
@@ -29,6 +30,8 @@ ANSWER_MS_SLOW = 1000.0
 
 TAKEN_BYTES, SENT_BYTES = "max.message.bytes", "message.max.bytes"
 """The settings of a topic and of a producer that bound a message."""
+
+TO_COME = "{} will be made by the first run"
 
 MISSING = "Create it, or correct 'subscribe' of the table; `stepwell run` makes it only on the local broker."
 
@@ -71,7 +74,7 @@ def log_checks(settings: Mapping[str, str], topics: Topics, pipeline: str, writt
     """The step log, and whether a rescale is under way, as it has it. `written`: the topics that the project writes to."""
     name = log_topic_of(pipeline)
     check = _log_topic_check(topics, name)
-    if check.level == "FAIL" or check.found != name:
+    if check.level == "FAIL" or check.found == TO_COME.format(name):
         return [check]
     try:
         log = StepLogReader(KafkaSettings.parse(dict(settings)), name).read()
@@ -88,18 +91,19 @@ def _log_topic_check(topics: Topics, name: str) -> Check:
     if isinstance(facts, KafkaFault):
         return _asked_in_vain(f"step log {name}", facts)
     if facts is None:
-        return Check("step log", "OK", f"{name} will be made by the first run")
-    wrong = [f"{key} is {facts.config[key]}" for key, want in LOG_CONFIG.items() if facts.config.get(key, want) != want]
-    wrong += [f"it has {facts.partitions} partitions"] if facts.partitions != 1 else []
-    if wrong:
-        wanted = ", ".join(f"{key}={value}" for key, value in LOG_CONFIG.items())
-        return Check(
-            "step log",
-            "FAIL",
-            f"{name}: {', '.join(wrong)}",
-            f"Records would be lost; set {wanted} on a topic of one partition.",
-        )
-    return Check("step log", "OK", name)
+        return Check("step log", "OK", TO_COME.format(name))
+    try:
+        check_log_topic(topics, facts)
+    except UnsuitableStepLog as fault:
+        return Check("step log", "FAIL", fault.message, fault.what_to_do)
+    return _in_first_partition("step log", facts)
+
+
+def _in_first_partition(label: str, facts: TopicFacts) -> Check:
+    """The check of a topic that is suitable, of which Stepwell uses the first partition alone."""
+    if facts.partitions == 1:
+        return Check(label, "OK", facts.name)
+    return Check(label, "WARN", f"{facts.name}: {how_many(facts)}", UNUSED)
 
 
 def plan_topic_check(topics: Topics, pipeline: str) -> Check:
@@ -109,12 +113,12 @@ def plan_topic_check(topics: Topics, pipeline: str) -> Check:
     if isinstance(facts, KafkaFault):
         return _asked_in_vain(f"{label} {name}", facts)
     if facts is None:
-        return Check(label, "OK", f"{name} will be made by the first run")
+        return Check(label, "OK", TO_COME.format(name))
     try:
         check_plan_topic(facts)
     except UnsuitablePlanTopic as fault:
         return Check(label, "FAIL", fault.message, fault.what_to_do)
-    return Check(label, "OK", name)
+    return _in_first_partition(label, facts)
 
 
 def _layout_checks(log: StepLogState) -> list[Check]:

@@ -221,13 +221,10 @@ def test_only_the_layout_is_changed_by_a_run_for_that(play: Playground) -> None:
         play.run(counted(play, 1, sums="totals"), goal=Goal.RESCALE)
 
 
-@pytest.mark.parametrize(("config", "partitions"), [({"cleanup.policy": "delete"}, 1), ({}, 2)])
-def test_a_topic_that_would_lose_plan_documents_is_refused(
-    play: Playground, config: dict[str, str], partitions: int
-) -> None:
+def test_a_topic_that_would_lose_plan_documents_is_refused(play: Playground) -> None:
     play.topic("in", 2)
     resolved = play.resolve(sums.files())
-    play.topics.ensure(resolved.spec.plan_topic, partitions, {"cleanup.policy": "compact", **config})
+    play.topics.ensure(resolved.spec.plan_topic, 1, {"cleanup.policy": "delete"})
     with pytest.raises(UnsuitablePlanTopic, match="cannot have plan documents"):
         play.run(resolved)
     assert play.log(resolved).revision is None

@@ -527,7 +527,7 @@ EVOLUTION = (
         "Plan documents are written to a topic that deletes them after a week.",
         "no silence",
         (Edit("io_kafka/clients/plan_topic.py", '    if policy != "compact":\n', "    if not policy:\n"),),
-        (f"{REVISIONS}::test_a_topic_that_would_lose_plan_documents_is_refused[config0-1]",),
+        (f"{REVISIONS}::test_a_topic_that_would_lose_plan_documents_is_refused",),
     ),
     Breakage(
         "a-content-of-all-slots",
