@@ -36,6 +36,12 @@ SHORTER = (
 )
 
 
+KEYED = (
+    "A topic whose cleanup.policy has compact takes no message without a key, such as a record of the step log or a row of an output with mode "
+    "append. Set cleanup.policy=delete on the topic, and run again: the run goes on where this one stopped."
+)
+
+
 class WriteRefused(KafkaFault):
     """The broker refuses a message of a transaction, and would refuse it again."""
 
@@ -85,7 +91,11 @@ FENCED_CODES = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVAL
 
 TOO_LARGE_CODES = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 
-_ADVICE = {**dict.fromkeys(TOO_LARGE_CODES, LARGER), KafkaError.INVALID_TRANSACTION_TIMEOUT: SHORTER}
+_ADVICE = {
+    **dict.fromkeys(TOO_LARGE_CODES, LARGER),
+    KafkaError.INVALID_RECORD: KEYED,
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: SHORTER,
+}
 
 REFUSED_CODES = {
     *TOO_LARGE_CODES,

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from base.version import VersionId
 from io_kafka.broker.local import LocalBroker
@@ -555,6 +556,25 @@ def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe
     pipe.check_exactly(0)
     pipe.step(writer, 0)  # the writer can still be used
     pipe.check_exactly(1)
+
+
+def test_a_log_that_becomes_compacted_under_a_run_is_named(pipe: Pipe) -> None:
+    writer = pipe.started()
+    set_policy(pipe, "compact")
+    with pytest.raises(
+        WriteRefused, match=rf"topic '{pipe.log}' partition 0: Kafka refuses .* Set cleanup\.policy=delete on the topic"
+    ):
+        writer.append([pipe.division(0, writer.epoch)])
+    set_policy(pipe, "delete")
+    pipe.step(writer, 0)
+    pipe.check_exactly(1)
+
+
+def set_policy(pipe: Pipe, policy: str) -> None:
+    admin = AdminClient({"bootstrap.servers": pipe.settings.bootstrap_servers})
+    entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, pipe.log, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result()
 
 
 def test_a_timeout_of_transactions_above_the_brokers_limit_is_named(pipe: Pipe) -> None:

@@ -94,7 +94,7 @@ DOCTOR = (
         "timeout-of-transactions-without-advice",
         "A run whose transactions may not last so long is told to correct a topic.",
         "an error says what to do",
-        (Edit("io_kafka/clients/writer_faults.py", ", KafkaError.INVALID_TRANSACTION_TIMEOUT: SHORTER}", "}"),),
+        (Edit("io_kafka/clients/writer_faults.py", "    KafkaError.INVALID_TRANSACTION_TIMEOUT: SHORTER,\n", ""),),
         ("tests/io_kafka/test_writer.py::test_a_timeout_of_transactions_above_the_brokers_limit_is_named",),
     ),
     Breakage(
@@ -200,5 +200,12 @@ DOCTOR = (
         ),
         ("tests/end_to_end/test_first_partition.py::test_partitions_behind_the_first_are_not_used[steps]",),
         tells="DID NOT RAISE",
+    ),
+    Breakage(
+        "compacted-log-without-advice",
+        "A run whose step log was made compacted is told to look at permissions.",
+        "an error says what to do",
+        (Edit("io_kafka/clients/writer_faults.py", "    KafkaError.INVALID_RECORD: KEYED,\n", ""),),
+        ("tests/io_kafka/test_writer.py::test_a_log_that_becomes_compacted_under_a_run_is_named",),
     ),
 )
