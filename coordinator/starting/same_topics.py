@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.specification import PipelineSpec
+from coordinator.specification import OutputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.expected_databases import expected_databases, refuse_other_log
 from coordinator.starting.refresh import refuse_foreign_messages
 from io_kafka.clients.topics import LARGE_MESSAGES, TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import TopicIdentity
+
+WITH_DELETION = "Rebuild with `stepwell run --full-refresh`: it deletes what was written, and writes to all partitions that there are now."
+
+WITH_TOMBSTONES = (
+    "Delete the topic, or name another one for the view. Then rebuild with `stepwell run --full-refresh`. In this topic a key's row could be in "
+    "another partition than the tombstone that takes its former row back, and a consumer may read the tombstone last."
+)
 
 
 def settled_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]) -> dict[str, TopicFacts]:
@@ -42,21 +49,22 @@ def refuse_lost_log(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> 
 
 def check_topics(spec: PipelineSpec, facts: Mapping[str, TopicFacts], known: Mapping[str, TopicIdentity]) -> None:
     """Raises TopicChanged if a topic is not the one that is `known` under its name. Topics that are not known pass."""
-    outputs = {output.topic for output in spec.outputs}
+    outputs = {output.topic: output for output in spec.outputs}
     for name, fact in facts.items():
-        _check_topic(name, fact, known.get(name), is_output=name in outputs)
+        if name in known:
+            _check_topic(fact, known[name], outputs.get(name))
 
 
-def _check_topic(name: str, fact: TopicFacts, known: TopicIdentity | None, *, is_output: bool) -> None:
-    if known is None:
-        return
+def _check_topic(fact: TopicFacts, known: TopicIdentity, output: OutputTopic | None) -> None:
+    """`output`: what is written to the topic; None if it is no output."""
+    name = fact.name
     if known.id != fact.topic_id:
         raise TopicChanged(
             f"topic {name} was deleted and created again (id {known.id} before, {fact.topic_id} now).",
             "The messages that were read from it or written to it are gone: rebuild with `stepwell run --full-refresh`.",
         )
-    if is_output and known.partitions != fact.partitions:
+    if output is not None and known.partitions != fact.partitions:
         raise TopicChanged(
             f"output topic {name} had {known.partitions} partitions and has {fact.partitions} now; keys would change their partition.",
-            "Name another topic for the view and rebuild with `stepwell run --full-refresh`.",
+            WITH_TOMBSTONES if fact.compacted or output.compacted else WITH_DELETION,
         )

@@ -86,6 +86,32 @@ def test_outputs_are_rebuilt_from_the_input_that_is_there_now(play: Playground, 
     assert play.check(written)["cheap"] == 4 and play.log(written).generation == 2
 
 
+@pytest.mark.parametrize(
+    ("view", "says"),
+    [
+        (
+            "totals",
+            r"now; keys would change their partition\. Delete the topic, or name another one .* Then rebuild with `stepwell run --full-refresh`",
+        ),
+        ("cheap", r"now; keys would change their partition\. Rebuild with `stepwell run --full-refresh`"),
+        ("prices", r"now; keys would change their partition\. Rebuild with `stepwell run --full-refresh`"),
+    ],
+    ids=["upsert", "append", "changelog"],
+)
+def test_an_output_with_more_partitions_is_rebuilt_as_the_error_says(
+    play: Playground, written: Resolved, view: str, says: str
+) -> None:
+    """One view of each mode."""
+    play.grow(view, 3)
+    with pytest.raises(TopicChanged, match=f"output topic {play.prefix}{view} had 2 partitions and has 3 {says}"):
+        play.run(written)
+    if "Delete the topic" in says:
+        play.delete_topic(view)
+    recreate_orders(play)
+    play.run(written, full_refresh=True)
+    check_rebuilt(play, written)
+
+
 @pytest.mark.long
 def test_another_number_of_workers_may_be_asked_for(play: Playground, written: Resolved) -> None:
     recreate_orders(play)

@@ -632,7 +632,7 @@ COORDINATOR = (
         "grown-output-accepted",
         "An output topic that has grown is written on, with keys in other partitions than before.",
         "no silence",
-        (Edit(SAME_TOPICS, "    if is_output and known.partitions != fact.partitions:\n", "    if False:\n"),),
+        (Edit(SAME_TOPICS, "    if output is not None and known.partitions != fact.partitions:\n", "    if False:\n"),),
         (f"{END_TO_END}/test_output_topics.py::test_an_output_topic_that_has_grown_is_told",),
     ),
     Breakage(

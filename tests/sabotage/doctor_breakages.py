@@ -208,4 +208,19 @@ DOCTOR = (
         (Edit("io_kafka/clients/writer_faults.py", "    KafkaError.INVALID_RECORD: KEYED,\n", ""),),
         ("tests/io_kafka/test_writer.py::test_a_log_that_becomes_compacted_under_a_run_is_named",),
     ),
+    Breakage(
+        "tombstones-in-former-partitions",
+        "A refresh alone is advised for an upsert topic with more partitions, where a consumer may read a tombstone after the new row.",
+        "an error says what to do",
+        (
+            Edit(
+                "coordinator/starting/same_topics.py",
+                "WITH_TOMBSTONES if fact.compacted or output.compacted else WITH_DELETION",
+                "WITH_DELETION",
+            ),
+        ),
+        (
+            "tests/coordinator/test_refresh.py::test_an_output_with_more_partitions_is_rebuilt_as_the_error_says[upsert]",
+        ),
+    ),
 )
