@@ -15,6 +15,7 @@ from typing import assert_never
 
 import structlog
 
+from base.short_text import short_text
 from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
@@ -199,7 +200,7 @@ class RevisionRun:
             except Redivided as again:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
                 self._board.measures.note_recovery("divided_again", again)
-                _log.warning("a step was divided again; going back to the last checkpoint", reason=str(again)[:500])
+                _log.warning("a step was divided again; going back to the last checkpoint", reason=short_text(again))
             except RECOVERABLE as fault:
                 self._checkpoints.give_up_fold(may_be_the_cause=True)
                 self._board.measures.note_recovery("worker_lost", fault)
@@ -240,12 +241,12 @@ class RevisionRun:
     def _count_loss(self, recoveries: Recoveries, fault: Exception) -> None:
         """Counts a lost worker. Raises RecoveryFailed if too many were lost in a row without progress."""
         at = self._writer.state.steps
-        _log.warning("a worker was lost; going back to the last checkpoint", step=at, fault=str(fault)[:500])
+        _log.warning("a worker was lost; going back to the last checkpoint", step=at, fault=short_text(fault))
         self._board.update(recoveries=self._board.show()["recoveries"] + 1)
         what = recoveries.count_loss(at, self._checkpoints.failed_in_a_row)
         if what is not None:
             raise RecoveryFailed(
-                f"{what} (epoch {self._writer.epoch}) failed {RECOVERIES_MAX} times in a row: {str(fault)[:2000]}",
+                f"{what} (epoch {self._writer.epoch}) failed {RECOVERIES_MAX} times in a row: {short_text(fault, 2000)}",
                 "No data was lost. Find the cause in Spark's log, fix it, and run again.",
             ) from fault
 

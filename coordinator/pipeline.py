@@ -15,6 +15,7 @@ from collections.abc import Callable
 import structlog
 
 from base.on_change import OnChange
+from base.short_text import short_text
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.goal import Goal
@@ -216,7 +217,7 @@ class Pipeline:
         except Fenced as fenced:
             raise fenced from fault
         except KafkaFault as unknown:
-            _log.warning("it is not known whether another run has taken over", fault=str(unknown)[:500])
+            _log.warning("it is not known whether another run has taken over", fault=short_text(unknown))
 
     def _fence_fault(self) -> Fenced:
         """The fault of a run whose databases were fenced. The step log says which run has taken over."""

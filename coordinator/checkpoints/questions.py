@@ -21,6 +21,7 @@ import pyarrow as pa
 import structlog
 
 from base.fault import ExitCode, Fault
+from base.short_text import short_text
 from base.slots import why_no_partition
 from base.version import VersionId
 from engine.errors import TaskLost
@@ -151,7 +152,7 @@ class Questions:
         except RECOVERABLE:
             raise
         except Exception as fault:  # of a read, which has changed nothing
-            _log.warning("a question was not answered", fault=str(fault)[:500])
+            _log.warning("a question was not answered", fault=short_text(fault))
             self._answer(question, fault)
             return
         if found is None:

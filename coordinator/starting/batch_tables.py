@@ -22,6 +22,7 @@ from dataclasses import replace
 import pyarrow as pa
 import structlog
 
+from base.short_text import short_text
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.topic_names import TABLE_PARTITIONS, is_table_topic
@@ -168,7 +169,7 @@ def remove_lost_loads(pipeline: str, writer: PipelineWriter, topics: Topics) -> 
     except Fenced:
         raise
     except KafkaFault as fault:
-        _log.warning("a topic of a batch table that nobody needs cannot be deleted", fault=str(fault)[:500])
+        _log.warning("a topic of a batch table that nobody needs cannot be deleted", fault=short_text(fault))
 
 
 def limits_of_tables(limits: Limits) -> Limits:

@@ -30,6 +30,7 @@ from functools import partial
 
 import structlog
 
+from base.short_text import short_text
 from base.term import Term
 from coordinator.beside import Beside
 from coordinator.storing.manifest import Manifest, backup_objects, log_root_of, read_manifest
@@ -91,7 +92,7 @@ class Collector:
 
     @staticmethod
     def _tell(fault: StoreFault) -> None:
-        _log.warning("objects that no version needs could not be deleted; it is tried again", fault=str(fault)[:500])
+        _log.warning("objects that no version needs could not be deleted; it is tried again", fault=short_text(fault))
 
 
 @dataclass(frozen=True)

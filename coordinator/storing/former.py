@@ -11,6 +11,7 @@ from functools import partial
 
 import structlog
 
+from base.short_text import short_text
 from base.version import VersionId
 from coordinator.beside import Beside
 from coordinator.storing.manifest import DamagedManifest, Manifest
@@ -79,10 +80,10 @@ class FormerVersion:
             self._repairs += 1
             self._lose(record, fault)
         else:
-            self.fault = f"it loses objects again and again: {fault}"[:500]
+            self.fault = f"it loses objects again and again: {short_text(fault)}"
 
     def _lose(self, stored: CheckpointStored, fault: StoreFault) -> None:
-        self._known, self.fault = (stored, None), str(fault)[:500]
+        self._known, self.fault = (stored, None), short_text(fault)
         _log.warning("the store has lost some of the stored version; all state is uploaded", fault=self.fault)
 
     def whole(self, stored: CheckpointStored | None) -> VersionId | None:

@@ -16,6 +16,7 @@ from typing import assert_never
 import structlog
 
 from base.fault import Fault
+from base.short_text import short_text
 from base.term import Term
 from base.version import VersionId
 from coordinator.beside import Beside
@@ -240,7 +241,7 @@ class Storing:
         except Fault as fault:
             if isinstance(fault, DAMAGED) and self.can_restore:
                 raise
-            raise StoreFault(f"The state could not be uploaded: {fault}") from fault
+            raise StoreFault(f"The state could not be uploaded: {fault.message}", fault.what_to_do) from fault
 
     def _do(self, action: StoringAction, complete: VersionId, crew: Crew) -> None:
         match action:
@@ -338,7 +339,7 @@ class Storing:
     def _give_up(self, fault: StoreFault, now: float) -> None:
         self._leave()
         self.machine.failed(now)
-        text = str(fault)[:500]
+        text = short_text(fault)
         if text != self._fault:
             _log.warning("a checkpoint could not be stored; it is tried again", fault=text)
         self._fault = text

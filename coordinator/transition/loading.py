@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import structlog
 
 from base.fault import Fault
+from base.short_text import short_text
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.batch_tables import TOPIC_CONFIG, TableRows, parts_of_load
 from coordinator.starting.errors import TopicChanged
@@ -49,7 +50,7 @@ def remove_loads(tables: Sequence[InputTopic], topics: Topics) -> None:
     try:
         topics.delete(topic for source in tables for topic in source.table.topics)
     except KafkaFault as fault:
-        _log.warning("the topic of a load that is not needed cannot be deleted", fault=str(fault)[:500])
+        _log.warning("the topic of a load that is not needed cannot be deleted", fault=short_text(fault))
 
 
 def _load(spec: PipelineSpec, source: InputTopic, epoch: int, topics: Topics, table_rows: TableRows) -> TableRecord:

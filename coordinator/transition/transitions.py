@@ -12,6 +12,7 @@ from typing import assert_never
 
 import structlog
 
+from base.short_text import short_text
 from base.version import VersionId
 from coordinator.beside import Beside
 from coordinator.core import Core
@@ -396,7 +397,7 @@ class Transitions:
     def _record_turn(self, reason: TurnTo, step: int | None, fault: Exception | None = None) -> None:
         phase, writer = self._writer.state.revisions.phase, self._writer
         assert phase is not None
-        text = None if fault is None else str(fault)[:ERROR_CHARACTERS_MAX]
+        text = None if fault is None else short_text(fault, ERROR_CHARACTERS_MAX)
         writer.append(
             [RevisionTurn(epoch=writer.epoch, number=phase.intent.number, reason=reason, step=step, error=text)]
         )

@@ -19,6 +19,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from base.short_text import short_text
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.offsets import TopicPartition
 
@@ -95,7 +96,7 @@ class Doorbell:
                 if consumer.poll(POLL_SECONDS) is not None:
                     return True
         except KafkaException as fault:
-            _log.info("listening for new messages has failed", fault=str(fault)[:500])
+            _log.info("listening for new messages has failed", fault=short_text(fault))
             return True
         finally:
             consumer.unassign()

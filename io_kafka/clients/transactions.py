@@ -39,6 +39,7 @@ import structlog
 import tenacity
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from base.short_text import short_text
 from faults.points import Point, reached
 from io_kafka.clients.open_transaction import OpenTransaction, errors_of_the_client
 from io_kafka.clients.rights import rights_refused
@@ -180,7 +181,7 @@ class FencedLog:
         try:
             self.append([Ended(epoch=self.epoch)])
         except KafkaFault as fault:
-            _log.warning("the end of the run could not be recorded", fault=str(fault)[:500])
+            _log.warning("the end of the run could not be recorded", fault=short_text(fault))
 
     def close(self) -> None:
         """Drops the producer. The next start aborts a transaction that is open."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import re
 
+from base.short_text import cut
 from storage.remote.errors import BadStoreUri, StoreDenied, StoreFault, StoreFull, StoreUnreachable
 
 REASON_CHARACTERS_MAX = 500
@@ -86,7 +87,7 @@ def hides_an_answer(error: BaseException) -> bool:
 def fault_of(error: Exception, root: str, operation: str, name: str) -> StoreFault:
     """The fault that an error of pyarrow means, other than a missing object. `operation`: a key of RIGHT_OF."""
     text = " ".join(str(error).split())
-    reason = text.rstrip(".")[:REASON_CHARACTERS_MAX]
+    reason = cut(text.rstrip("."), REASON_CHARACTERS_MAX).rstrip(".")
     doing = f"{operation} {name}" if name else f"{operation} its root"
     number = error.errno if isinstance(error, OSError) else None
     status = int(found[1]) if (found := _STATUS.search(text)) else None

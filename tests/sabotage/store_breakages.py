@@ -170,4 +170,17 @@ CHECKPOINT_STORE = (
         (Edit("stepwell/commands/backup.py", " and fault != told:\n", " and fault == told:\n"),),
         ("tests/stepwell/test_backup_commands.py::test_a_fault_of_the_store_is_told_once_while_a_backup_waits",),
     ),
+    Breakage(
+        "advice-cut-off",
+        "The status cuts the text of a long fault of the store, with the advice at its end.",
+        "an error says what to do",
+        (
+            Edit(
+                "base/short_text.py",
+                '    return f"{cut(message, room)} {advice}".strip()\n',
+                '    return f"{message} {advice}".strip()[: max(room, characters_max)]\n',
+            ),
+        ),
+        ("tests/base/test_short_text.py::test_the_advice_of_a_refused_store_is_whole",),
+    ),
 )
