@@ -45,7 +45,7 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.layout_records import Ownership
 from io_kafka.step_log.records import CheckpointStored
 from storage.errors import CorruptFile, CorruptRecord, NoDatabase
-from storage.remote.errors import StoreFault
+from storage.remote.errors import StoreDenied, StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
 _log = structlog.get_logger("coordinator.storing.storing")
@@ -96,7 +96,7 @@ class Storing:
         self._is_late = False
         self._gives_up_at: float | None = None  # when a run that is to end no longer waits
         self._has_told = False  # that it has given up
-        self._uploaded_bytes = self._attempts = 0
+        self._uploaded_bytes = self._attempts = self._refusals = 0
         self._fault = ""
 
     @property
@@ -339,6 +339,7 @@ class Storing:
     def _give_up(self, fault: StoreFault, now: float) -> None:
         self._leave()
         self.machine.failed(now)
+        self._refusals += isinstance(fault, StoreDenied)
         text = short_text(fault)
         if text != self._fault:
             _log.warning("a checkpoint could not be stored; it is tried again", fault=text)
@@ -373,5 +374,6 @@ class Storing:
             is_late=self._is_late,
             uploaded_bytes=self._uploaded_bytes,
             fault=self._fault,
+            refusals=self._refusals,
         )
         self._board.update(store=shown.to_json())

@@ -11,7 +11,8 @@ from coordinator.storing.machine import PhaseShown
 @dataclass(frozen=True)
 class StoreShown:
     """`version` and `step`: of the last stored version; None if there is none. `lag_s`: for how many seconds a complete version has waited for
-    the store. `phase`: of the upload. `uploaded_bytes`: by this run. `fault`: the last one, until a version is stored."""
+    the store. `phase`: of the upload. `uploaded_bytes`: by this run. `fault`: the last one, until a version is stored.
+    `refusals`: how often the store has refused this run a right."""
 
     place: str
     version: int | None
@@ -21,6 +22,7 @@ class StoreShown:
     is_late: bool
     uploaded_bytes: int
     fault: str
+    refusals: int
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

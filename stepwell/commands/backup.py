@@ -72,7 +72,9 @@ def create(
 
 
 def _have_stored(project: Project) -> None:
-    """If a service runs, it makes a checkpoint and stores it. Without one, the last stored version is what there is. Raises StepwellError."""
+    """If a service runs, it makes a checkpoint and stores it. Without one, the last stored version is what there is. A store that is away is
+    waited for, and one that refuses a right is not. What it has refused before does not count: the right may have been granted since. Raises
+    StepwellError and StoreFault."""
     client = ControlClient(project.state_folder)
     try:
         before = client.status()
@@ -83,7 +85,7 @@ def _have_stored(project: Project) -> None:
             "the running service has no checkpoint store: it was started before stepwell.store was set.",
             "Stop it with `stepwell stop`, and start it again.",
         )
-    wanted, told = next_step_of(before), ""
+    wanted, told, refusals = next_step_of(before), "", _refusals(before)
     deadline = time.monotonic() + STORED_SECONDS_MAX
     while time.monotonic() < deadline:
         client.ask("checkpoint")  # again, because one that was under way may be of an earlier step
@@ -94,7 +96,10 @@ def _have_stored(project: Project) -> None:
             )
         if _is_over(now, wanted):
             return
-        if (fault := (now["store"] or {}).get("fault")) and fault != told:
+        fault = (now["store"] or {}).get("fault")
+        if _refusals(now) > refusals:
+            raise StoreFault(f"The running service cannot store its checkpoint, and the backup was not made: {fault}")
+        if fault and fault != told:
             told = fault
             note(f"waiting for the store, for {STORED_SECONDS_MAX:.0f} s at most: {fault}")
     fault = (client.status()["store"] or {}).get("fault") or "it is slow"
@@ -108,6 +113,11 @@ def _status_within(seconds: float, client: ControlClient, wanted: int) -> dict[s
     """The first status that is over, or the last one; None if the service has ended."""
     until = time.monotonic() + seconds
     return client.wait(lambda status: _is_over(status, wanted) or time.monotonic() > until, 2 * seconds)
+
+
+def _refusals(status: dict[str, Any]) -> int:
+    """How often the store has refused the service a right; 0 from a service of a release that does not count it."""
+    return int((status["store"] or {}).get("refusals", 0))
 
 
 def _is_over(status: dict[str, Any], wanted: int) -> bool:

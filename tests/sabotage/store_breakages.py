@@ -183,4 +183,25 @@ CHECKPOINT_STORE = (
         ),
         ("tests/base/test_short_text.py::test_the_advice_of_a_refused_store_is_whole",),
     ),
+    Breakage(
+        "a-backup-waits-for-a-right",
+        "`backup create` waits ten minutes for a store that refuses a right.",
+        "an error is told",
+        (
+            Edit(
+                "stepwell/commands/backup.py",
+                "        if _refusals(now) > refusals:\n",
+                "        if _refusals(now) < 0:\n",
+            ),
+        ),
+        ("tests/stepwell/test_backup_commands.py::test_a_backup_does_not_wait_for_a_store_that_refuses_a_right",),
+        tells="DID NOT RAISE",
+    ),
+    Breakage(
+        "refusals-are-not-counted",
+        "The status does not tell a store that refuses a right from one that is away.",
+        "an error is told",
+        (Edit("coordinator/storing/storing.py", "        self._refusals += isinstance(fault, StoreDenied)\n", ""),),
+        ("tests/coordinator/storing/test_storing.py::test_the_status_counts_the_rights_that_the_store_refuses",),
+    ),
 )

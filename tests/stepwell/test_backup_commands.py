@@ -16,6 +16,7 @@ from coordinator.storing.manifest import write_manifest
 from stepwell.commands import backup
 from stepwell.service.client import ControlClient, NotRunning
 from storage.remote import patience
+from storage.remote.errors import StoreFault
 from tests.coordinator.storing.test_verifying import manifest_of
 from tests.storage.helpers import fresh, step
 from tests.storage.remote.stores import checkpoint, stored
@@ -23,18 +24,20 @@ from tests.storage.remote.test_patience import Flaky
 
 
 class SlowService(ControlClient):
-    """Its store has the checkpoint before step 5 at the look `stored_at`, and it ends at the look `ends_at`."""
+    """Its store has the checkpoint before step 5 at the look `stored_at`, and it ends at the look `ends_at`. The store has refused rights
+    before, and refuses one again at the look `refused_at`."""
 
     def __init__(self, stored_at: int, ends_at: int = 1 << 30) -> None:
         super().__init__(Path("nowhere"))
         self.stored_at, self.ends_at, self.looks, self.asked = stored_at, ends_at, 0, 0
-        self.fault = ""
+        self.fault, self.refused_at = "", 1 << 30
 
     def status(self) -> dict[str, Any]:
         self.looks += 1
         if self.looks >= self.ends_at:
             raise NotRunning("no service runs")
         store = {"step": 5 if self.looks >= self.stored_at else 0, "fault": self.fault}
+        store["refusals"] = 3 + (self.looks >= self.refused_at)
         return {"phase": "run", "steps_run": 5, "steps_replayed": 0, "step": 4, "checkpoint_step": 0, "store": store}
 
     def ask(self, what: str) -> dict[str, Any]:
@@ -62,6 +65,14 @@ def test_a_fault_of_the_store_is_told_once_while_a_backup_waits(
     service.fault = "SLOW_DOWN"
     have_stored(service, monkeypatch)
     assert capsys.readouterr().err.count("waiting for the store, for 600 s at most: SLOW_DOWN") == 1
+
+
+def test_a_backup_does_not_wait_for_a_store_that_refuses_a_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusals of before may be over, so they are waited for as anything else."""
+    service = SlowService(stored_at=60)
+    service.fault, service.refused_at = "HTTP status 403", 5
+    with pytest.raises(StoreFault, match="cannot store its checkpoint, and the backup was not made: HTTP status 403"):
+        have_stored(service, monkeypatch)
 
 
 def test_a_service_that_ends_meanwhile_makes_no_backup(monkeypatch: pytest.MonkeyPatch) -> None:

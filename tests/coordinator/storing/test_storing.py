@@ -5,7 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+from coordinator.status import StatusBoard
+from coordinator.storing.machine import StoringMachine
 from coordinator.storing.storing import Storing
+from storage.remote.answers import fault_of
+from storage.remote.errors import StoreUnreachable
 
 
 def test_a_manifest_that_nobody_waits_for_is_still_written() -> None:
@@ -23,3 +27,20 @@ def test_a_manifest_that_nobody_waits_for_is_still_written() -> None:
     assert not storing.acts_beside
     storing._leave()
     assert not storing._left
+
+
+def test_the_status_counts_the_rights_that_the_store_refuses() -> None:
+    """`backup create` waits for a store that is away, and not for one that refuses."""
+    board = StatusBoard("p")
+    storing = Storing.__new__(Storing)
+    storing.machine, storing._left, storing._upload, storing._fault = StoringMachine(60.0), [], None, ""
+    storing._board, storing._is_late, storing._uploaded_bytes, storing._refusals = board, False, 0, 0
+    storing._settings = cast(Any, SimpleNamespace(place=SimpleNamespace(uri="s3://b")))
+    storing._writer = cast(Any, SimpleNamespace(state=SimpleNamespace(stored=None)))
+    storing._outside = cast(Any, SimpleNamespace(monotonic=lambda: 0.0))
+    denied = fault_of(OSError("AWS Error ACCESS_DENIED during PutObject operation"), "s3://b", "write", "a")
+    for fault, refusals in ((StoreUnreachable("s3://b", "write a", "it is away"), 0), (denied, 1), (denied, 2)):
+        storing._give_up(fault, 0.0)
+        storing._show()
+        shown = board.show()["store"]
+        assert (shown["refusals"], shown["fault"]) == (refusals, str(fault))
