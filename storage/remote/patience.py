@@ -1,8 +1,8 @@
 """A store that is waited for: a restore reads on when the store answers again.
 
 Guarantees: what `read` yields is the object, each byte once, however often the store has broken off. An object is never changed, so it is read
-again from its beginning, and what was yielded already is left out. If the store gives nothing new for STORE_SECONDS_MAX, its last fault is
-raised. Any other fault is raised at once, because waiting does not help.
+again from its beginning, and what was yielded already is left out. Each failed try is told in the log. If the store
+gives nothing new for STORE_SECONDS_MAX, its last fault is raised. Any other fault is raised at once, because waiting does not help.
 """
 
 from __future__ import annotations
@@ -10,8 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+import structlog
+
+from base.short_text import short_text
 from storage.remote.errors import StoreUnreachable
 from storage.remote.objects_protocol import ObjectInfo, ObjectStore, Written
+
+_log = structlog.get_logger("storage.remote.patience")
 
 STORE_SECONDS_MAX = 120.0
 """How long a store may be silent. One that restarts is back within a minute or two."""
@@ -48,9 +53,16 @@ class PatientStore:
                         given, wait_s, last_at = at, WAIT_SECONDS_MIN, self._monotonic()
                         yield new
                 return
-            except StoreUnreachable:
-                if self._monotonic() - last_at + wait_s > STORE_SECONDS_MAX:
+            except StoreUnreachable as fault:
+                silent_s = self._monotonic() - last_at
+                if silent_s + wait_s > STORE_SECONDS_MAX:
                     raise
+                _log.warning(
+                    "the checkpoint store gives nothing; it is asked again",
+                    seconds=round(silent_s),
+                    seconds_max=round(STORE_SECONDS_MAX),
+                    fault=short_text(fault),
+                )
             self._sleep(wait_s)
             wait_s = min(2 * wait_s, WAIT_SECONDS_MAX)
 

@@ -204,4 +204,17 @@ CHECKPOINT_STORE = (
         (Edit("coordinator/storing/storing.py", "        self._refusals += isinstance(fault, StoreDenied)\n", ""),),
         ("tests/coordinator/storing/test_storing.py::test_the_status_counts_the_rights_that_the_store_refuses",),
     ),
+    Breakage(
+        "a-silent-store-is-waited-for-in-silence",
+        "A start that waits for the store does not say so.",
+        "an error is told",
+        (
+            Edit(
+                "storage/remote/patience.py",
+                "                _log.warning(\n",
+                "                _log.debug(\n",
+            ),
+        ),
+        ("tests/storage/remote/test_patience.py::test_a_store_that_stays_away_is_given_up",),
+    ),
 )

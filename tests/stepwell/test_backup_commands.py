@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 import typer
+from structlog.testing import capture_logs
 
 from coordinator.storing.backups import object_of
 from coordinator.storing.manifest import write_manifest
@@ -91,6 +92,6 @@ def test_a_store_that_breaks_off_while_objects_are_verified_is_read_on(
     monkeypatch.setattr(patience, "WAIT_SECONDS_MIN", 0.0)
     monkeypatch.setattr(backup, "project_of", lambda spec, conf: SimpleNamespace(name=manifest.pipeline))
     monkeypatch.setattr(backup, "store_of", lambda project: store)
-    with suppress(typer.Exit):  # a fault is printed
+    with suppress(typer.Exit), capture_logs():  # a fault is printed
         backup.verify("monday", as_json=True)
     assert json.loads(capsys.readouterr().out) == {"backup monday": []} and not store.breaks

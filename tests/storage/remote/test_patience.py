@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from storage.remote.errors import ObjectMissing, StoreUnreachable
 from storage.remote.patience import STORE_SECONDS_MAX, WAIT_SECONDS_MAX, PatientStore
@@ -47,9 +48,12 @@ def test_a_store_that_stays_away_is_given_up() -> None:
     store = Flaky([2] + [0] * 1000)
     store.write("a", [bytes(5000)])
     reading = store.patient().read("a")
-    with pytest.raises(StoreUnreachable, match="it broke off"):
+    with pytest.raises(StoreUnreachable, match="it broke off"), capture_logs() as told:
         for _ in reading:
             pass
+    tries = 1001 - len(store.breaks)
+    assert tries > 5 and [line["log_level"] for line in told] == ["warning"] * (tries - 1), "the last one is raised"
+    assert "it broke off" in told[0]["fault"] and told[0]["seconds"] == 0
     assert STORE_SECONDS_MAX - WAIT_SECONDS_MAX <= store.now <= STORE_SECONDS_MAX
 
 
