@@ -50,7 +50,18 @@ class Fault(Exception):
         self.what_to_do = what_to_do
 
     def __str__(self) -> str:
-        return f"{self.message} {self.what_to_do}".strip()
+        return with_advice(self.message, self.what_to_do)
+
+
+SENTENCE_ENDS = (".", "!", "?", ":")
+
+
+def with_advice(message: str, what_to_do: str) -> str:
+    """Both as one text. A message may end with what another program has said, which has no full stop."""
+    if not message or not what_to_do:
+        return f"{message}{what_to_do}"
+    is_sentence = message.rstrip("\"'`)").endswith(SENTENCE_ENDS)
+    return f"{message}{'' if is_sentence else '.'} {what_to_do}"
 
 
 def exit_code_of(error: BaseException) -> ExitCode | None:

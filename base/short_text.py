@@ -6,7 +6,7 @@ mostly the text of a client.
 
 from __future__ import annotations
 
-from base.fault import Fault
+from base.fault import Fault, with_advice
 
 CHARACTERS_MAX = 500
 """Some lines of a terminal."""
@@ -20,8 +20,8 @@ WORD_CHARACTERS_MAX = 60
 def short_text(error: BaseException, characters_max: int = CHARACTERS_MAX) -> str:
     """The text of an error, which is longer than `characters_max` only if its advice is."""
     message, advice = (error.message, error.what_to_do) if isinstance(error, Fault) else (str(error), "")
-    room = max(characters_max - len(advice) - 1, MESSAGE_CHARACTERS_MIN)
-    return f"{cut(message, room)} {advice}".strip()
+    room = max(characters_max - len(advice) - 2, MESSAGE_CHARACTERS_MIN)
+    return with_advice(cut(message, room), advice)
 
 
 def cut(text: str, characters_max: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from base.fault import ExitCode, Fault
+from base.fault import ExitCode, Fault, with_advice
 
 
 class EngineError(Fault):
@@ -36,9 +36,8 @@ class EngineError(Fault):
 
     def __str__(self) -> str:
         where = [part for part in (self.owner, self.place, None if self.step is None else f"step {self.step}") if part]
-        return " ".join(
-            part for part in (f"{', '.join(where)}:" if where else "", self.message, self.what_to_do) if part
-        )
+        text = with_advice(self.message, self.what_to_do)
+        return f"{', '.join(where)}: {text}" if where else text
 
 
 class DataError(EngineError):

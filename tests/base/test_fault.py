@@ -44,6 +44,20 @@ def test_a_fault_has_an_exit_code_that_means_a_fault(kind: type[Fault]) -> None:
     assert kind.exit_code not in no_fault or kind is OwnMistake
 
 
+@pytest.mark.parametrize(
+    ("message", "what_to_do", "text"),
+    [
+        ("it is down.", "Start it.", "it is down. Start it."),
+        ('it answers 401: {"message":"no"}', "Log in.", 'it answers 401: {"message":"no"}. Log in.'),
+        ("its answer is not JSON", "Name it.", "its answer is not JSON. Name it."),
+        ('it says "It is down."', "Start it.", 'it says "It is down." Start it.'),
+        ("it is down", "", "it is down"),
+    ],
+)
+def test_a_message_is_a_sentence_of_its_own_before_the_advice(message: str, what_to_do: str, text: str) -> None:
+    assert str(Fault(message, what_to_do)) == text
+
+
 def test_a_mistake_of_our_own_has_none() -> None:
     assert exit_code_of(AssertionError("step 3 ran twice")) is None
 

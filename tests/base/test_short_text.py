@@ -30,10 +30,10 @@ def test_the_advice_of_a_refused_store_is_whole() -> None:
     assert "7/base.pack: When reading information" in text
 
 
-@pytest.mark.parametrize("advice", ["Do it.", "Do it. " * 100])
+@pytest.mark.parametrize("advice", ["Do it.", ("Do it. " * 100).strip()])
 def test_a_message_keeps_its_beginning_and_ends_behind_a_word(advice: str) -> None:
     message = "words of five letters each " * 100
     text = short_text(KafkaFault(message, advice))
     kept, found, _ = text.partition("... ")
-    assert found and text.endswith(advice.strip()) and len(kept) >= MESSAGE_CHARACTERS_MIN - 12
+    assert found and text.endswith(advice) and len(kept) >= MESSAGE_CHARACTERS_MIN - 12
     assert message.startswith(kept + " ")

@@ -201,7 +201,7 @@ def test_an_answer_that_is_no_json_is_refused(
     served: SchemaRegistry, registry: Registry, use: str, body: bytes
 ) -> None:
     served.instead = 200, body, {}
-    with pytest.raises(RegistryRefused, match=r"its answer is not JSON.*Name the registry itself"):
+    with pytest.raises(RegistryRefused, match=r"its answer is not JSON\. Name the registry itself"):
         USES[use](registry)
 
 

@@ -223,4 +223,11 @@ DOCTOR = (
             "tests/coordinator/test_refresh.py::test_an_output_with_more_partitions_is_rebuilt_as_the_error_says[upsert]",
         ),
     ),
+    Breakage(
+        "advice-without-a-full-stop",
+        "An error whose message ends with another program's text runs into its advice.",
+        "an error says what to do",
+        (Edit("base/fault.py", "'' if is_sentence else '.'", "''"),),
+        ("tests/base/test_fault.py::test_a_message_is_a_sentence_of_its_own_before_the_advice",),
+    ),
 )
