@@ -36,8 +36,18 @@ _NOT_THE_USERS = ("pyspark", "pyarrow")
 """The packages whose lines say nothing to the user: they call the function and convert its results."""
 
 
-_OF_THE_ROW = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, WrongResult)
-"""What a function raises because of the values that it is given, or what its result is."""
+_OF_THE_ROW = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    WrongResult,
+    pa.ArrowNotImplementedError,
+)
+"""What a function raises because of the values that it is given, or what its result is. Arrow says of some results that it has no conversion,
+such as that of a list into a number."""
 
 
 def is_of_the_row(error: BaseException) -> bool:
@@ -118,7 +128,7 @@ def _by_halves(runner: spark_worker.Runner, batches: Sequence[pa.RecordBatch]) -
     for batch in batches:
         try:
             made += [result.column(0) for result in runner(iter([batch]))]
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             if batch.num_rows == 1:
                 raise
             half = batch.num_rows // 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from datetime import date, timedelta
 from io import UnsupportedOperation
 from typing import Any
 
@@ -198,6 +199,28 @@ def test_rows_on_which_a_function_fails_are_left_out_and_counted(form: PythonFor
     assert context.errors is not None and context.errors.rows == 3 and "d is four" in context.errors.example
     step_python_map(node, [zset.negate(rows)], context)
     assert context.errors.is_nothing
+
+
+@pytest.mark.parametrize(
+    ("type_", "result"),
+    [
+        (LONG, [1]),
+        (LONG, {"a": 1}),
+        (pa.float64(), [1.0]),
+        (pa.float64(), date(2024, 1, 1)),
+        (pa.float64(), timedelta(1)),
+        (pa.bool_(), date(2024, 1, 1)),
+    ],
+)
+def test_a_result_that_has_no_conversion_leaves_out_its_row_alone(type_: pa.DataType, result: Any) -> None:
+    def function(number: Any) -> Any:
+        return result if number == 2 else None
+
+    node = PythonMap((0,), (LONG, TEXT, type_), (python_call("row", function, type_, 0),))
+    context = context_of(node, DictStore(), errors=ErrorRows())
+    found = step_python_map(node, [zset.build(ROWS.columns, np.ones(5, np.int64))], context)
+    assert 2 not in found.column("c0").to_pylist() and found.num_rows == 4
+    assert context.errors is not None and context.errors.rows == 1
 
 
 @pytest.mark.parametrize(

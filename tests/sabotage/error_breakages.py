@@ -165,6 +165,14 @@ ERRORS = (
         ("tests/engine/test_python_calls.py::test_a_function_that_lacks_something_around_it_leaves_no_row_out",),
     ),
     Breakage(
+        "results-without-a-conversion-end-the-run",
+        "A result of a function in Python that Arrow cannot convert at all ends the run, and the other views with it.",
+        "the other views go on",
+        (Edit("engine/python/calls.py", "    WrongResult,\n    pa.ArrowNotImplementedError,\n", "    WrongResult,\n"),),
+        ("tests/engine/test_python_calls.py::test_a_result_that_has_no_conversion_leaves_out_its_row_alone",),
+        tells="FunctionUnusable",
+    ),
+    Breakage(
         "an-overflow-never-ends",
         "A group whose sum fits again stays counted.",
         "the batch answer",
