@@ -132,8 +132,9 @@ def _of_condition(error: PySparkException, project: Project, view: str, location
         )
     if condition == STREAMING_SUBQUERY:
         return UnsupportedError(
-            "a Python query has a subquery over a stream",
-            "Write this flow in SQL, or the subquery as a join: left_semi for IN, left_anti for NOT EXISTS.",
+            "a flow in Python, or an AUTO CDC, has a subquery over a stream",
+            "Write the subquery as a join (left_semi for IN, left_anti for NOT EXISTS), or a flow in Python in SQL. For AUTO CDC, compute it "
+            "in a temporary view, and make that the source.",
             view=view,
             location=location,
         )
