@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 HASHES = "engine/expressions/functions/hashes.py"
+LAMBDAS, TEST_ARRAYS = "stepwell/lowering/expressions/lambdas.py", "tests/stepwell/expressions/test_arrays.py"
 SINES = "engine/expressions/functions/sines.py"
 MANY_DOUBLES = "tests/stepwell/expressions/test_mathematics.py::test_functions_of_doubles_are_javas_over_many_values"
 
@@ -119,5 +120,18 @@ FUNCTIONS = (
         (
             "tests/stepwell/expressions/test_text_measures.py::test_function_is_sparks[format_string('%10s|%-10s|%.2s', s, s, s)]",
         ),
+    ),
+    Breakage(
+        "comparators-are-told-by-names",
+        "A user's comparator is taken for Spark's own if its variables have the names of that one's.",
+        "the batch answer",
+        (
+            Edit(
+                LAMBDAS,
+                'written == _ASCENDING or (written == _VALUES_ASCEND and not left["nullable"] and not right["nullable"])',
+                'body.kind == "If" and (left["name"], right["name"]) == ("left", "right")',
+            ),
+        ),
+        (f"{TEST_ARRAYS}::test_what_is_not_supported_is_refused_by_name",),
     ),
 )

@@ -153,19 +153,35 @@ def _zip_with(node: TreeNode, scope: Scope) -> Fragment:
 
 
 def _array_sort(node: TreeNode, scope: Scope) -> Fragment:
-    """Without a comparator Spark makes one: nulls last, then ascending."""
+    """Without a comparator Spark makes one: ascending, nulls last."""
     array = scope.value(node.children[0])
-    if not _is_default(node.children[1]):
+    if not _ascends(node.children[1]):
         raise unsupported_expression(
             node, "a comparator", "sort by a value: put it first in a struct, and use array_sort"
         )
     return sorted_list(node, array, ascending=True, nulls_last=True)
 
 
-def _is_default(function: TreeNode) -> bool:
-    """`if(left IS NULL AND right IS NULL, 0, if(left IS NULL, 1, ...))`, which no user writes with variables of these names."""
+_VALUES_ASCEND = "If(LessThan(left, right), -1, If(GreaterThan(left, right), 1, 0))"
+_ASCENDING = f"If(And(IsNull(left), IsNull(right)), 0, If(IsNull(left), 1, If(IsNull(right), -1, {_VALUES_ASCEND})))"
+"""The body of Spark's own comparator (ArraySort.comparator). Of elements that are never null, the optimiser leaves the last part."""
+
+
+def _ascends(function: TreeNode) -> bool:
+    """Whether this is Spark's own comparator. The names of the variables do not tell, because a user's can be the same."""
     body, left, right = function.children
-    return body.kind == "If" and (left["name"], right["name"]) == ("left", "right")
+    names = {left["exprId"]["id"]: "left", right["exprId"]["id"]: "right"}
+    written = _text_of(body, names)
+    return written == _ASCENDING or (written == _VALUES_ASCEND and not left["nullable"] and not right["nullable"])
+
+
+def _text_of(tree: TreeNode, names: Mapping[int, str]) -> str:
+    """The expression as a text. `names`: of the lambda's own variables, by their ids."""
+    if tree.kind == "NamedLambdaVariable":
+        return names.get(tree["exprId"]["id"], "outer")
+    if tree.kind == "Literal":
+        return str(tree["value"])
+    return f"{tree.kind}({', '.join(_text_of(child, names) for child in tree.children)})"
 
 
 def sorted_list(node: TreeNode, array: Fragment, *, ascending: bool, nulls_last: bool) -> Fragment:
