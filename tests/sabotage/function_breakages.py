@@ -134,4 +134,13 @@ FUNCTIONS = (
         ),
         (f"{TEST_ARRAYS}::test_what_is_not_supported_is_refused_by_name",),
     ),
+    Breakage(
+        "what-is-gathered-is-any-variable",
+        "An aggregate whose finish function returns a variable of a lambda around it returns what it gathered.",
+        "the batch answer",
+        (Edit(LAMBDAS, ' and result["exprId"] == state["exprId"]:', ":"),),
+        (
+            f"{TEST_ARRAYS}::test_array_function_is_sparks[transform(arr, x -> aggregate(arr, 0L, (a, y) -> coalesce(y, a), a -> x))]",
+        ),
+    ),
 )

@@ -130,7 +130,8 @@ def _aggregate(node: TreeNode, scope: Scope) -> Fragment:
         return scope.body(merge, [Fragment(state, zero.type), element])
 
     total = _reduction(scope, array, zero, step)
-    if finish.children[0].kind == "NamedLambdaVariable":
+    result, state, *_ = finish.children
+    if result.kind == "NamedLambdaVariable" and result["exprId"] == state["exprId"]:
         return total
     (name,) = scope.fresh(1)
     body = scope.body(finish, [Fragment(name, zero.type)])

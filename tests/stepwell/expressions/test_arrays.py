@@ -39,9 +39,13 @@ CASES = [
     "array(st, NULL, named_struct('a', k, 'b', s)).a", "array(st).b", "transform(arrs, z -> array(named_struct('a', z, 'b', d)).a)", "if(k > 0, array(st), NULL).a", "array(named_struct('x', array(named_struct('y', 10 div k)))).x", "array(named_struct('x', named_struct('y', d))).x.y",
     "slice(array(st, NULL, named_struct('a', k, 'b', s)), 1, k).a", "reverse(array(st, NULL)).b", "filter(array(st), x -> k > 0).a", "reverse(array(named_struct('x', 10 div k))).x", "if(k > 0, reverse(array(st)), NULL).a", "reverse(array(named_struct('x', reverse(array(named_struct('y', d)))))).x", "transform(arrs, z -> reverse(array(named_struct('a', z, 'b', d))).a)",
     "array_sort(array(d, 0.0D, -0.0D))", "sort_array(array(-0.0D, d, 0.0D), false)",
+    "transform(arr, x -> aggregate(arr, 0L, (a, y) -> coalesce(y, a), a -> x))", "transform(arrs, x -> aggregate(arr, 0L, (a, y) -> coalesce(y, a), a -> x))", "transform(arr, x -> aggregate(arr, 0L, (a, y) -> coalesce(y, a), a -> a))",
     "array_sort(arr, (p, q) -> if(p IS NULL AND q IS NULL, 0, if(p IS NULL, 1, if(q IS NULL, -1, if(p < q, -1, if(p > q, 1, 0))))))", "array_sort(filter(arr, x -> x > 0))", "array_sort(array(k, 2, length(coalesce(s, 'x'))))",
 ]  # fmt: skip
-KEPT = ("sequence(add_months(dt, -8), dt, interval 1 month)",)
+KEPT = (
+    "sequence(add_months(dt, -8), dt, interval 1 month)",
+    "transform(arr, x -> aggregate(arr, 0L, (a, y) -> coalesce(y, a), a -> x))",
+)
 """Breakages are noticed by these."""
 
 
