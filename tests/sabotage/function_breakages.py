@@ -1,4 +1,4 @@
-"""Mistakes in Spark's functions of one row."""
+"""Mistakes in Spark's functions of one row, and in its aggregate functions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from tests.sabotage.breakage import Breakage, Edit
 
 HASHES = "engine/expressions/functions/hashes.py"
 LAMBDAS, TEST_ARRAYS = "stepwell/lowering/expressions/lambdas.py", "tests/stepwell/expressions/test_arrays.py"
+AGGREGATES = "stepwell/lowering/rules/aggregate_functions.py"
+TEST_AGGREGATES = "tests/stepwell/lowering/test_aggregate_functions.py::test_every_function_is_sparks"
 SINES = "engine/expressions/functions/sines.py"
 MANY_DOUBLES = "tests/stepwell/expressions/test_mathematics.py::test_functions_of_doubles_are_javas_over_many_values"
 
@@ -142,5 +144,12 @@ FUNCTIONS = (
         (
             f"{TEST_ARRAYS}::test_array_function_is_sparks[transform(arr, x -> aggregate(arr, 0L, (a, y) -> coalesce(y, a), a -> x))]",
         ),
+    ),
+    Breakage(
+        "the-first-values-are-there-twice",
+        "min_by(DISTINCT x, y, k) takes a value as often as it is there.",
+        "the batch answer",
+        (Edit(AGGREGATES, 'Call("first_k", rows, written.distinct,', 'Call("first_k", rows, False,'),),
+        (f"{TEST_AGGREGATES}[sorted-by a key-changelog]",),
     ),
 )

@@ -174,8 +174,8 @@ def _by_k(written: Written) -> Call:
             "MaxMinByK", "max_by with a number that is not a constant is not supported", "Write a literal"
         )
     name = "key" if written.function["reverse"] else f"{DESCENDING}key"
-    rows = struct((name, written.normal(by)), ("value", value))
-    return Call("first_k", rows, False, written.where(by), field=1, parameters=(float(number["value"]),))
+    rows = struct((name, written.normal(by)), ("value", written.normal(value) if written.distinct else value))
+    return Call("first_k", rows, written.distinct, written.where(by), field=1, parameters=(float(number["value"]),))
 
 
 def _first(written: Written) -> Call:

@@ -178,6 +178,7 @@ DISTINCTS = [  # Spark rewrites these: several groups of DISTINCT
     Case("percentile(DISTINCT b, 0.5)"),
     Case("bit_xor(DISTINCT b)"),
     Case("collect_list(DISTINCT d)", "sort_array(collect_list(DISTINCT d))"),
+    Case("max_by(DISTINCT d, d, 9) FILTER (WHERE f)"),
     Case("first(id)", "min(id)"),
     Case("percentile(d, 0)"),
     Case("max(d)", compare=same_but_for_zeros),  # test_against_spark.py compares the signs where Spark's are determined
@@ -209,6 +210,7 @@ SORTED = [
     Case("listagg(s, '|')", f"if(count(s) = 0, NULL, array_join(transform({IN_ORDER}, r -> r.s), '|'))"),
     Case("listagg(s, '|') WITHIN GROUP (ORDER BY s)"),
     Case("max_by(s, id)"),
+    Case("min_by(DISTINCT b, b, 3)"),  # the only DISTINCT here, so Spark does not rewrite it
     Case("count(*)"),
 ]
 FROM = {"sorted": "(SELECT k, g, s, b, id, f FROM t WHERE id >= 0 ORDER BY b DESC, id)"}
