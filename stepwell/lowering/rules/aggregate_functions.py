@@ -109,7 +109,8 @@ def struct(*fields: tuple[str, TreeNode]) -> TreeNode:
 def _count(written: Written) -> Call:
     arguments = written.children
     if all(argument.kind == "Literal" and argument["value"] is not None for argument in arguments):
-        return Call("count", None, written.distinct, written.filter)
+        one = literal("true", "boolean") if written.distinct else None  # a value that is the same in every row
+        return Call("count", one, written.distinct, written.filter)
     if len(arguments) == 1:
         return Call("count", arguments[0], written.distinct, written.filter)
     if not written.distinct:

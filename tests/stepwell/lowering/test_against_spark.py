@@ -644,6 +644,7 @@ QUERIES: dict[str, Query] = {
     "groups by a hash": (
         "SELECT pmod(hash(s, b), 3) AS bucket, count(*) AS n, max(levenshtein(s, 'abc')) AS far FROM t GROUP BY 1"
     ),
+    "count distinct of a constant": "SELECT s, count(DISTINCT 'k') AS x, sum(b) AS z FROM t GROUP BY s",
     "view in a view": lambda spark: (
         spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
     ),
@@ -691,7 +692,7 @@ test_event_time.py compares those of event time, which are in streaming tables o
 
 
 NAMED = (
-    "count distinct of two columns, of no row of some groups", "doubles not in, in a projection",
+    "count distinct of a constant", "count distinct of two columns, of no row of some groups", "doubles not in, in a projection",
     "nested keys with doubles: not in", "no groups", "numbers of rows of the first rank", "python: of no rows",
     "rows of the first ranks, by doubles and without partitions", "totals at a distance of months", "value that guards a division",
     "whole partitions", "zeros with signs: groups",
