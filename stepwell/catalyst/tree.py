@@ -106,6 +106,7 @@ _PLAIN_INTEGERS = frozenset(
         "maxDepth",
         "evalType",
         "n",
+        "seed",
     }
 )
 

@@ -8,6 +8,8 @@ import pytest
 from tests.sampling import sampled
 from tests.stepwell.expressions.harness import Oracle
 
+MANY = ", ".join(["i"] * 43)
+"""A hash has the seed 42 in its fields, and here a child with this number."""
 CASES = [
     "hex(i)", "hex(l)", "hex(s)", "hex(x)", "unhex(hex(s))", "unhex(s)", "unhex(num)", "bin(i)", "bin(l)", "hex(b)",
     "conv(num, 10, 16)", "conv(num, 16, 10)", "conv(num, 36, 2)", "conv(s, 36, -10)", "conv(num, 10, -16)", "conv(l, 10, -2)", "conv(num, 10, k)", "conv(num, k, 10)", "conv(u, 16, 10)",
@@ -19,10 +21,10 @@ CASES = [
     *(f"hash({c})" for c in ("b", "sh", "i", "l", "f", "d", "m", "w", "h", "s", "x", "o", "dt", "ts", "nt", "iv", "arr", "arrs", "st")),
     *(f"xxhash64({c})" for c in ("b", "sh", "i", "l", "f", "d", "m", "w", "h", "s", "x", "o", "dt", "ts", "nt", "iv", "arr", "arrs", "st")),
     "hash(i, s, d)", "xxhash64(i, s, d)", "hash(s, u, arr, st)", "xxhash64(s, u, arr, st)", "hash(array(arr, arr), k)", "xxhash64(array(st, st), k)", "hash(struct(arr, st), m, w)", "hash(make_ym_interval(k, k))",
-    "xxhash64(make_ym_interval(k, k), s)", "abs(hash(s)) % 10", "pmod(xxhash64(s, i), 16)", "hash(NULL, i)",
+    "xxhash64(make_ym_interval(k, k), s)", "abs(hash(s)) % 10", "pmod(xxhash64(s, i), 16)", "hash(NULL, i)", f"hash({MANY})", f"xxhash64({MANY})",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", sampled(CASES, 3, ("hash(i, s, d)", "hash(s)")))
+@pytest.mark.parametrize("sql", sampled(CASES, 3, ("hash(i, s, d)", "hash(s)", f"hash({MANY})")))
 def test_function_is_sparks(oracle: Oracle, sql: str) -> None:
     oracle.check(sql)
