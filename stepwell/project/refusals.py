@@ -230,7 +230,9 @@ _SESSION_TODAY = (
 )
 
 
-_COLLATED = re.compile(r'"string collate \w+')
+_COLLATED = re.compile(r'"string collate \w+|"__COLLATIONS":')
+"""In a plan's `toJSON`: the type of a column or value, or what the fields of a struct have beside the type "string"."""
+
 COLLATE_TODAY = (
     "Texts are compared by their bytes (UTF8_BINARY). Compare, group and order by lower(x) or upper(x) where case does not matter, and by "
     "rtrim(x) where blanks at the end do not."

@@ -42,6 +42,13 @@ FRONT_END = (
         (f"{TEST_REFUSALS}::test_session_windows_are_refused_where_their_placeholder_would_run",),
     ),
     Breakage(
+        "fields-have-no-collation",
+        "A collation of a field within a struct is left out, because Spark writes it beside the field's type.",
+        "the batch answer",
+        (Edit("stepwell/project/refusals.py", '|"__COLLATIONS":\'', "'"),),
+        ("tests/stepwell/test_help.py::test_queries_and_results_that_run_nowhere_here",),
+    ),
+    Breakage(
         "first-drops-duplicates",
         "A user's own first(x) AS x runs as a dropDuplicates if the query has one elsewhere.",
         "no silence",

@@ -69,6 +69,10 @@ VIEWS = {
     "SELECT k COLLATE UNICODE_CI AS k FROM s": r"COLLATE is not supported.*lower\(x\)",
     "SELECT n FROM s WHERE k COLLATE UTF8_LCASE = 'a'": "COLLATE is not supported",
     "SELECT CAST(k AS STRING COLLATE UTF8_LCASE) AS k FROM s": "COLLATE is not supported",
+    "SELECT CAST(struct(k) AS STRUCT<f: STRING COLLATE UTF8_LCASE>) AS k FROM s": "COLLATE is not supported",
+    "SELECT from_json(k, 'a STRING COLLATE UTF8_LCASE').a AS k, count(*) AS n FROM s GROUP BY 1": "COLLATE is not supported",
+    "SELECT from_json(k, 'ARRAY<STRUCT<a: ARRAY<STRING COLLATE UNICODE>>>') AS k FROM s": "COLLATE is not supported",
+    "SELECT size(from_json(k, 'a MAP<STRING, STRING COLLATE UNICODE>').a) AS k FROM s": "COLLATE is not supported",
 }
 FUNCTIONS = {
     "return None": "the function returns nothing.*End it with",

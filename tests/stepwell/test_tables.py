@@ -145,6 +145,7 @@ def test_wrong_sources(spark: SparkSession, properties: dict[str, str], says: st
         ("a INTERVAL DAY TO SECOND", "interval day to second"),
         ("a VARIANT", "variant"),
         ("a STRING COLLATE UNICODE_CI", "collate"),
+        ("a STRUCT<b: ARRAY<STRUCT<c: STRING COLLATE UNICODE_CI>>>", "collate"),
     ],
 )
 def test_wrong_columns(spark: SparkSession, ddl: str | None, says: str) -> None:
