@@ -185,7 +185,7 @@ TOP_K_BREAKAGES = (
         (
             Edit(
                 RULE,
-                "(orders.own, orders.inherited) if orders.own else (orders.inherited, ())",
+                "(orders.own, orders.inherited) if orders.given else (orders.inherited, ())",
                 "(orders.both, ())",
             ),
         ),

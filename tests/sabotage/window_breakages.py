@@ -220,4 +220,19 @@ WINDOWS = (
         ),
         TEST_RUNNING,
     ),
+    Breakage(
+        "a-constant-gives-its-place-away",
+        "A window that a constant orders has the order of the rows below, so that rows which tie have different ranks.",
+        "the batch answer",
+        (
+            Edit(
+                RULE,
+                "(orders.own, orders.inherited) if orders.given else",
+                "(orders.own, orders.inherited) if orders.own else",
+            ),
+        ),
+        (
+            f"{TEST_AGAINST_SPARK}::test_a_lowered_query_holds_what_spark_answers[windows that a constant orders, over sorted rows]",
+        ),
+    ),
 )

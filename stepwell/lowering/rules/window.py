@@ -189,7 +189,7 @@ def _add_window(
     columns = _Columns(context, rows)
     keys = tuple(columns.add(tree) for tree in partition)
     # All frames of a window without an order are ROWS, for which it does not matter whether rows tie.
-    by, between = (orders.own, orders.inherited) if orders.own else (orders.inherited, ())
+    by, between = (orders.own, orders.inherited) if orders.given else (orders.inherited, ())
     sorts = [(columns.add(item.children[0]), item) for item in by]
     ties = [(columns.add(item.children[0]), item) for item in between]
     reads = [columns.read(function) for function in functions]

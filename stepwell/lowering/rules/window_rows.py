@@ -15,10 +15,11 @@ from stepwell.lowering.trees import canonical, conjuncts, expression_id
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """Orders of the rows of a Window, as SortOrders over them. `own`: that of OVER. `inherited`: that of the rows below, which decides between
-    rows that tie in the own one. `above`: what the window hands on, if a node above reads it. `hidden`: the ids of outputs that only orders
-    read."""
+    """Orders of the rows of a Window, as SortOrders over them. `given`: whether OVER has an ORDER BY. `own`: what sorts in it; if all is constant,
+    all rows of a partition tie. `inherited`: the order of the rows below, which decides between rows that tie in the own one. `above`: what the
+    window hands on, if a node above reads it. `hidden`: the ids of outputs that only orders read."""
 
+    given: bool
     own: Sequence[TreeNode]
     inherited: Sequence[TreeNode]
     above: Order | None
@@ -39,7 +40,7 @@ class Orders:
 def rows_of(context: Lowering, node: TreeNode) -> tuple[Relation, Orders]:
     """(the materialised rows that a Window or WindowGroupLimit reads, with all columns of their orders among the outputs; these orders)."""
     child = context.lower(node.children[0])
-    own, partition = order_of(node), node["partitionSpec"]
+    own, given, partition = order_of(node), bool(node["orderSpec"]), node["partitionSpec"]
     is_read = reader_above(context) is not None
     order = order_within(child, partition) if is_read else None
     if reads_order(node):
@@ -50,9 +51,9 @@ def rows_of(context: Lowering, node: TreeNode) -> tuple[Relation, Orders]:
     inherited = [] if order is None else sort_orders(order)
     hidden = frozenset() if order is None else frozenset(output.id for output in order.hidden)
     if not is_read:
-        return rows, Orders(own, inherited, None, hidden)
+        return rows, Orders(given, own, inherited, None, hidden)
     if node.kind == "WindowGroupLimit":  # the Window above has the same order of its own
-        return rows, Orders(own, inherited, order, hidden)
+        return rows, Orders(given, own, inherited, order, hidden)
     extra: list[Output] = []
     known = {output.id for output in rows.outputs}
 
@@ -67,9 +68,9 @@ def rows_of(context: Lowering, node: TreeNode) -> tuple[Relation, Orders]:
     if extra:
         rows = context.materialise(context.project(rows, (*pass_on(rows.outputs), *extra)))
     if order is None:
-        return rows, Orders(own, inherited, Order(tuple(keys), tuple(extra), within, (), False), hidden)
+        return rows, Orders(given, own, inherited, Order(tuple(keys), tuple(extra), within, (), False), hidden)
     above = Order((*keys, *order.keys), (*order.hidden, *extra), within, order.sorts, order.local)
-    return rows, Orders(own, inherited, above, hidden)
+    return rows, Orders(given, own, inherited, above, hidden)
 
 
 def partition_of(context: Lowering, rows: Relation, node: TreeNode) -> list[TreeNode]:

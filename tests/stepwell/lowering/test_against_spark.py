@@ -644,6 +644,11 @@ QUERIES: dict[str, Query] = {
     "groups by a hash": (
         "SELECT pmod(hash(s, b), 3) AS bucket, count(*) AS n, max(levenshtein(s, 'abc')) AS far FROM t GROUP BY 1"
     ),
+    "windows that a constant orders, over sorted rows": (
+        "SELECT a, b, s, row_number() OVER w AS r, rank() OVER w AS k, cume_dist() OVER w AS c, sum(a) OVER w AS x, last_value(b) OVER w AS z, "
+        "sum(b) OVER (PARTITION BY s ORDER BY 1 ROWS UNBOUNDED PRECEDING) AS y "
+        "FROM (SELECT * FROM t ORDER BY a, b, d) WINDOW w AS (PARTITION BY s ORDER BY (SELECT NULL))"
+    ),
     "count distinct of a constant": "SELECT s, count(DISTINCT 'k') AS x, sum(b) AS z FROM t GROUP BY s",
     "view in a view": lambda spark: (
         spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
@@ -695,7 +700,7 @@ NAMED = (
     "count distinct of a constant", "count distinct of two columns, of no row of some groups", "doubles not in, in a projection",
     "nested keys with doubles: not in", "no groups", "numbers of rows of the first rank", "python: of no rows",
     "rows of the first ranks, by doubles and without partitions", "totals at a distance of months", "value that guards a division",
-    "whole partitions", "zeros with signs: groups",
+    "whole partitions", "windows that a constant orders, over sorted rows", "zeros with signs: groups",
 )  # fmt: skip
 """Breakages are noticed by these."""
 
