@@ -127,6 +127,15 @@ def plain(tree: TreeNode) -> bool:
     return tree.kind in ("AttributeReference", "Literal")
 
 
+def with_typed_nulls(tree: TreeNode) -> TreeNode:
+    """`tree`, in which each NULL without a type (void) is one of a type that a column can have. Its value is the same."""
+
+    def replace(node: TreeNode) -> TreeNode | None:
+        return literal(None, "boolean") if node.kind == "Literal" and node["dataType"] == "void" else None
+
+    return transform(tree, replace)
+
+
 def always_true(tree: TreeNode) -> bool:
     """Whether `tree` asks if a NULL that was put in place of a column is one, or if a constant that was put there equals itself."""
     if any(child.kind != "Literal" for child in tree.children):

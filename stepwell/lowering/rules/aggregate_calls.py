@@ -10,7 +10,7 @@ from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.rules.aggregate_functions import READERS, Call, Written
-from stepwell.lowering.trees import canonical, expression_id
+from stepwell.lowering.trees import canonical, expression_id, with_typed_nulls
 
 _SKETCH_REMEDY = "A sketch cannot take a row back: use approx_count_distinct, percentile_approx or count with GROUP BY, which are exact here"
 _INSTEAD: dict[str, str] = {
@@ -39,7 +39,12 @@ def read_calls(
 
     `number` is the column that numbers the copies in Spark's rewrite of several count(DISTINCT), if the calls are in the upper Aggregate of that
     rewrite. `type_of`: the type of an expression over the rows below. `order`: the ORDER BY of the rows below, as SortOrders."""
-    written = {canonical(part): part for tree in trees for part in tree.walk() if part.kind == "AggregateExpression"}
+    written = {
+        canonical(part): with_typed_nulls(part)
+        for tree in trees
+        for part in tree.walk()
+        if part.kind == "AggregateExpression"
+    }
     beside: dict[Hashable, dict[Hashable, TreeNode]] = {}
     for part in written.values():
         if _is_of_row(part) and not (number is not None and _of_one_row(part, number)):

@@ -14,7 +14,7 @@ from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.rules.order import hand_on
-from stepwell.lowering.trees import attribute, canonical, expression_id, literal
+from stepwell.lowering.trees import attribute, canonical, expression_id, with_typed_nulls
 from stepwell.planning.python_functions import PROMISE, SCALAR_FORMS
 
 
@@ -52,11 +52,6 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     return Relation(index, columns, outputs).with_order(order)
 
 
-def _give_type(tree: TreeNode) -> TreeNode:
-    """A NULL without a type as one of a type that a column can have: a function gets None for both."""
-    return literal(None, "boolean") if tree.kind == "Literal" and tree["dataType"] == "void" else tree
-
-
 def _chain(udf: TreeNode) -> tuple[tuple[PythonFunction, ...], tuple[TreeNode, ...], tuple[str, ...]]:
     """The functions that are called one after the other, the innermost first; the arguments of that one; and the names of the parameters for
     which the last of these stand. Spark nests two functions in one node only if the inner one is the outer one's single argument."""
@@ -73,5 +68,5 @@ def arguments_of(udf: TreeNode) -> tuple[tuple[TreeNode, ...], tuple[str, ...]]:
     """The arguments of a call, and the names of the parameters for which the last of them stand."""
     named = [child for child in udf.children if child.kind == "NamedArgumentExpression"]
     positional = udf.children[: len(udf.children) - len(named)]
-    arguments = (*map(_give_type, positional), *(_give_type(child.children[0]) for child in named))
+    arguments = (*map(with_typed_nulls, positional), *(with_typed_nulls(child.children[0]) for child in named))
     return arguments, tuple(str(child["key"]) for child in named)

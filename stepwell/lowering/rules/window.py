@@ -45,7 +45,16 @@ from stepwell.lowering.rules.order import is_limit, window_expression
 from stepwell.lowering.rules.sort_keys import note_ties, sort_key
 from stepwell.lowering.rules.window_limit import first_rows
 from stepwell.lowering.rules.window_rows import Orders, most_that_pass, partition_of, rows_of
-from stepwell.lowering.trees import attribute, call, canonical, conjunction, expression_id, field_of, literal
+from stepwell.lowering.trees import (
+    attribute,
+    call,
+    canonical,
+    conjunction,
+    expression_id,
+    field_of,
+    literal,
+    with_typed_nulls,
+)
 
 _RANKS: dict[str, WindowFunction] = {
     "RowNumber": "row_number",
@@ -143,7 +152,7 @@ def _reader(context: Lowering, node: TreeNode, function: WindowFunction) -> str:
 
 def _function(item: TreeNode) -> _Function:
     function, spec = window_expression(item).children
-    return _Function(expression_id(item), function, spec["frameSpecification"])
+    return _Function(expression_id(item), with_typed_nulls(function), spec["frameSpecification"])
 
 
 def _are_all_one(below: TreeNode, functions: Sequence[_Function]) -> bool:

@@ -15,9 +15,9 @@ from stepwell.lowering.trees import canonical, conjuncts, expression_id
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """Orders of the rows of a Window, as SortOrders over them. `given`: whether OVER has an ORDER BY. `own`: what sorts in it; if all is constant,
-    all rows of a partition tie. `inherited`: the order of the rows below, which decides between rows that tie in the own one. `above`: what the
-    window hands on, if a node above reads it. `hidden`: the ids of outputs that only orders read."""
+    """Orders of the rows of a Window, as SortOrders over them. `given`: whether OVER has an ORDER BY. `own`: what sorts in it; of constants
+    alone it is empty, and all rows of a partition tie. `inherited`: that of the rows below, which decides between rows that tie in the own one.
+    `above`: what the window hands on, if a node above reads it. `hidden`: the ids of outputs that only orders read."""
 
     given: bool
     own: Sequence[TreeNode]

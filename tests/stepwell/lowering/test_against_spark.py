@@ -644,6 +644,14 @@ QUERIES: dict[str, Query] = {
     "groups by a hash": (
         "SELECT pmod(hash(s, b), 3) AS bucket, count(*) AS n, max(levenshtein(s, 'abc')) AS far FROM t GROUP BY 1"
     ),
+    "aggregates of NULL": (
+        "SELECT s, count(DISTINCT a, NULL) AS n, approx_count_distinct(NULL) AS c, max(NULL) IS NULL AS x, first(NULL) IS NULL AS f, "
+        "size(collect_list(NULL) RESPECT NULLS) AS l, max_by(a, NULL) AS m, max(struct(b, NULL)).b AS y FROM t GROUP BY s"
+    ),
+    "windows of NULL": (
+        "SELECT a, max(NULL) OVER (ORDER BY a) IS NULL AS x, lag(NULL) OVER (PARTITION BY s ORDER BY a) IS NULL AS y, "
+        "first_value(NULL) OVER (ORDER BY a) IS NULL AS z, size(collect_list(NULL) OVER (PARTITION BY a)) AS l FROM t"
+    ),
     "windows that a constant orders, over sorted rows": (
         "SELECT a, b, s, row_number() OVER w AS r, rank() OVER w AS k, cume_dist() OVER w AS c, sum(a) OVER w AS x, last_value(b) OVER w AS z, "
         "sum(b) OVER (PARTITION BY s ORDER BY 1 ROWS UNBOUNDED PRECEDING) AS y "
@@ -697,10 +705,10 @@ test_event_time.py compares those of event time, which are in streaming tables o
 
 
 NAMED = (
-    "count distinct of a constant", "count distinct of two columns, of no row of some groups", "doubles not in, in a projection",
-    "nested keys with doubles: not in", "no groups", "numbers of rows of the first rank", "python: of no rows",
-    "rows of the first ranks, by doubles and without partitions", "totals at a distance of months", "value that guards a division",
-    "whole partitions", "windows that a constant orders, over sorted rows", "zeros with signs: groups",
+    "aggregates of NULL", "count distinct of a constant", "count distinct of two columns, of no row of some groups",
+    "doubles not in, in a projection", "nested keys with doubles: not in", "no groups", "numbers of rows of the first rank",
+    "python: of no rows", "rows of the first ranks, by doubles and without partitions", "totals at a distance of months",
+    "value that guards a division", "whole partitions", "windows that a constant orders, over sorted rows", "zeros with signs: groups",
 )  # fmt: skip
 """Breakages are noticed by these."""
 
