@@ -9,6 +9,7 @@ Spark's optimiser changes nullability. A type that changed with it would change 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +21,22 @@ DECIMAL_DIGITS_MAX = 38  # the limit of Spark's decimals, and of decimal128
 
 
 class UnsupportedType(ValueError):
-    """A Spark type has no form inside a circuit."""
+    """A Spark type has no form inside a circuit. `remedy`: what to write instead."""
+
+    remedy = "cast the column to a supported type in the view that reads it"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"type {name} is not supported: cast the column to a supported type in the view that reads it")
+        super().__init__(f"type {name} is not supported: {self.remedy}")
         self.name = name
+
+
+class FieldsOfOneName(UnsupportedType):
+    """A struct has two fields that case alone distinguishes. DuckDB takes them for one, whatever spark.sql.caseSensitive says."""
+
+    remedy = "give the fields names that differ in more than case"
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"STRUCT with two fields of one name ({first}, {second})")
 
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -81,12 +93,24 @@ def _nested_type(spark: dict[str, Any]) -> pa.DataType:
             return pa.list_(pa.field("element", arrow_type(spark["elementType"])))
         case "struct" if not spark["fields"]:
             raise UnsupportedType(EMPTY_STRUCT)
+        case "struct" if found := names_of_one([field["name"] for field in spark["fields"]]):
+            raise FieldsOfOneName(*found)
         case "struct":
             return pa.struct([pa.field(field["name"], arrow_type(field["type"])) for field in spark["fields"]])
         case "map":
             return pa.map_(arrow_type(spark["keyType"]), arrow_type(spark["valueType"]))
         case other:
             raise UnsupportedType(str(other))
+
+
+def names_of_one(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first two of the names that are equal but for case; None if there are none."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            return seen[name.lower()], name
+        seen[name.lower()] = name
+    return None
 
 
 def catalyst_type(type_: pa.DataType) -> Any:

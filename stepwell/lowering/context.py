@@ -135,7 +135,7 @@ class Lowering:
         except UnsupportedPlan as refusal:
             self.refuse(refusal)
         except UnsupportedType as error:
-            self.refuse(UnsupportedPlan(node.kind, str(error), "Cast the column in the view that reads it"))
+            self.refuse(UnsupportedPlan(node.kind, str(error), error.remedy.capitalize()))
 
     @property
     def above(self) -> Sequence[TreeNode]:
@@ -324,7 +324,7 @@ class Lowering:
             text = f"{self._name_for_users(error.kind)} is not supported" + (f": {error.text}" if error.text else "")
             self.refuse(UnsupportedPlan(error.kind, text, self._advice(error)))
         except UnsupportedType as error:
-            self.refuse(UnsupportedPlan(tree.kind, str(error), "Cast the column in the view that reads it"))
+            self.refuse(UnsupportedPlan(tree.kind, str(error), error.remedy.capitalize()))
         return Expression("NULL", pa.null())
 
     def _name_for_users(self, kind: str) -> str:

@@ -36,6 +36,7 @@ from base.options import UNAVAILABLE_VALUE, Mode, OnError, Truncate
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.encodings import Encoding, KeyFormat
 from io_kafka.formats.text_limits import TextLimit
+from stepwell.catalyst.types import names_of_one
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project import debezium_properties, message_formats, stored
 from stepwell.project.elements import KIND_NAMES, Definitions, OutputDefinition
@@ -290,14 +291,31 @@ def check_columns(schema: StructType, name: str, location: Location) -> None:
 
 
 def check_names(schema: StructType, view: str, location: Location) -> None:
-    """Raises ProjectError for two columns with the same name, because they cannot be distinguished. Spark ignores case in names."""
-    seen: set[str] = set()
+    """Raises ProjectError for two columns, or two fields of a struct, with the same name, because they cannot be distinguished. Spark ignores
+    case in names, and DuckDB does so too where Spark is told not to."""
+    if twins := names_of_one(schema.names):
+        raise ProjectError(f"two columns are called {twins[1]}", "Rename one with AS.", view=view, location=location)
     for column in schema.fields:
-        if column.name.lower() in seen:
-            raise ProjectError(
-                f"two columns are called {column.name}", "Rename one with AS.", view=view, location=location
+        if twins := _fields_of_one_name(column.dataType):
+            raise UnsupportedError(
+                f"column {column.name} has a struct with fields {twins[0]} and {twins[1]}",
+                "Give them names that differ in more than case.",
+                view=view,
+                location=location,
             )
-        seen.add(column.name.lower())
+
+
+def _fields_of_one_name(data_type: DataType) -> tuple[str, str] | None:
+    match data_type:
+        case ArrayType():
+            return _fields_of_one_name(data_type.elementType)
+        case MapType():
+            return _fields_of_one_name(data_type.keyType) or _fields_of_one_name(data_type.valueType)
+        case StructType():
+            inner = (_fields_of_one_name(field.dataType) for field in data_type.fields)
+            return names_of_one(data_type.names) or next(filter(None, inner), None)
+        case _:
+            return None
 
 
 def _first_unsupported(data_type: DataType) -> DataType | None:

@@ -107,4 +107,33 @@ TYPES = (
         ),
         (f"{TEST_NULLS}::test_a_null_below_a_column_that_says_not_null_is_seen",),
     ),
+    Breakage(
+        "columns-have-fields-of-one-name",
+        "A column is declared that has a struct with two fields which case alone tells apart.",
+        "no silence",
+        (
+            Edit(
+                "stepwell/project/tables.py",
+                "if twins := _fields_of_one_name(column.dataType):",
+                "if (twins := ('', '')) is None:",
+            ),
+        ),
+        ("tests/stepwell/test_tables.py::test_wrong_columns",),
+    ),
+    Breakage(
+        "queries-make-fields-of-one-name",
+        "A query makes a struct with two fields which case alone tells apart, and DuckDB gives the first one for both.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/catalyst/types.py",
+                'if found := names_of_one([field["name"] for field in spark["fields"]]):',
+                "if (found := ('', '')) is None:",
+            ),
+        ),
+        (
+            "tests/stepwell/expressions/test_types.py::test_a_struct_in_which_case_alone_tells_fields_apart_is_refused",
+            "tests/stepwell/expressions/test_json.py::test_what_is_not_supported_is_refused_by_name",
+        ),
+    ),
 )

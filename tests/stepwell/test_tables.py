@@ -138,6 +138,11 @@ def test_wrong_sources(spark: SparkSession, properties: dict[str, str], says: st
     [
         (None, "needs its columns"),
         ("a INT, A STRING", "two columns are called A"),
+        ("a STRUCT<v: INT, V: INT>", "column a has a struct with fields v and V"),
+        (
+            "a ARRAY<MAP<STRING, STRUCT<b: STRUCT<v: INT, w: INT, V: INT>>>>",
+            "column a has a struct with fields v and V",
+        ),
         ("a MAP<INT, INT>", "map<int,int>"),
         ("a STRUCT<b: ARRAY<MAP<DATE, INT>>>", "map<date,int>"),
         ("a MAP<STRING, INTERVAL DAY TO SECOND>", "interval day to second"),

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from engine.model.node import Column, Expression
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import UnsupportedType
+from stepwell.catalyst.types import FieldsOfOneName, UnsupportedType
 from stepwell.lowering.expressions import (
     arithmetic,
     arrays,
@@ -101,10 +101,18 @@ def fragment_of(node: TreeNode, resolve: Resolve, bound: Bound = MappingProxyTyp
         arguments = tuple(fragment_of(child, resolve, bound) for child in comparison.operands(node))
         return lower_try(rule, node, arguments) if is_tried(node) else rule(node, arguments)
     except UnsupportedType as error:
-        is_calendar = error.name == "interval"
-        remedy = (
-            "write INTERVAL ... DAY TO SECOND, or make_ym_interval for months. The gap of a session window is a constant, or a CASE of constants"
-            if is_calendar
-            else "cast to a supported type"
-        )
-        raise UnsupportedExpression(node.kind, error.name, remedy) from error
+        raise UnsupportedExpression(node.kind, error.name, _remedy(error)) from error
+
+
+_NO_CALENDAR = (
+    "write INTERVAL ... DAY TO SECOND, or make_ym_interval for months. "
+    "The gap of a session window is a constant, or a CASE of constants"
+)
+
+
+def _remedy(error: UnsupportedType) -> str:
+    if isinstance(error, FieldsOfOneName):
+        return error.remedy
+    if error.name == "interval":
+        return _NO_CALENDAR
+    return "cast to a supported type"

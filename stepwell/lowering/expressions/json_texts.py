@@ -58,7 +58,7 @@ def _from_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     if mode not in ("PERMISSIVE", "FAILFAST"):
         raise unsupported_expression(node, f"mode {mode}", "use PERMISSIVE or FAILFAST")
     type_ = arrow_type(node["schema"])
-    _refuse_twins(node, type_)
+    _refuse_keys(node, type_)
     corrupt = options.get("columnnameofcorruptrecord", node.get("corrupt") or CORRUPT_RECORD)
     kept = pa.types.is_struct(type_) and type_.get_field_index(corrupt) >= 0
     if kept and type_.field(corrupt).type != pa.string():
@@ -71,24 +71,19 @@ def _from_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     return generic("from_json", type_, *arguments, constants=constants, raises=raises)
 
 
-def _refuse_twins(node: TreeNode, type_: pa.DataType) -> None:
-    """DuckDB does not distinguish names of fields by case."""
+def _refuse_keys(node: TreeNode, type_: pa.DataType) -> None:
+    """Refuses maps with other keys than texts, wherever they are in the type."""
     if pa.types.is_struct(type_):
-        names = [field.name.lower() for field in type_]
-        if len(set(names)) < len(names):
-            raise unsupported_expression(
-                node, f"two fields of one name in {[f.name for f in type_]}", "read one of them"
-            )
         for field in type_:
-            _refuse_twins(node, field.type)
+            _refuse_keys(node, field.type)
     elif pa.types.is_map(type_):
         if type_.key_type != pa.string():
             raise unsupported_expression(
                 node, f"a map with keys of type {type_.key_type}", "declare the keys as STRING"
             )
-        _refuse_twins(node, type_.item_type)
+        _refuse_keys(node, type_.item_type)
     elif pa.types.is_list(type_):
-        _refuse_twins(node, type_.value_type)
+        _refuse_keys(node, type_.value_type)
 
 
 def _to_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:

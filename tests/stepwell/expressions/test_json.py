@@ -36,6 +36,7 @@ def test_json_function_is_sparks(oracle: Oracle, sql: str) -> None:
     [
         ("from_json(s, 'a DATE', map('locale', 'de-DE'))", "the option locale"),
         ("from_json(s, 'a INT, A INT')", "two fields of one name"),
+        ("from_json(s, 'a INT, b ARRAY<STRUCT<v: INT, V: INT>>').b", r"two fields of one name \(v, V\)"),
         ("to_json(st, map('pretty', 'true'))", "the option pretty"),
         ("get_json_object(s, '$[*]')", "a wildcard in the path"),
     ],

@@ -48,6 +48,15 @@ def test_a_type_without_a_form_is_refused_by_name(spark_type: Any) -> None:
     assert caught.value.name in ("variant", spark_type)
 
 
+@pytest.mark.parametrize("names", [("v", "V"), ("v", "w", "v"), ("É", "a", "b", "B")])
+def test_a_struct_in_which_case_alone_tells_fields_apart_is_refused(names: tuple[str, ...]) -> None:
+    """DuckDB does not tell them apart."""
+    fields = [{"name": name, "type": "integer", "nullable": True, "metadata": {}} for name in names]
+    struct = {"type": "struct", "fields": fields}
+    with pytest.raises(UnsupportedType, match=r"two fields of one name \(.*names that differ in more than case"):
+        arrow_type({"type": "array", "elementType": struct, "containsNull": True})
+
+
 def _everywhere(node: TreeNode) -> Iterator[TreeNode]:
     yield node
     for value in (*node.children, *node.fields.values()):
