@@ -6,7 +6,7 @@ mostly the text of a client.
 
 from __future__ import annotations
 
-from base.fault import Fault, with_advice
+from base.fault import Fault
 
 CHARACTERS_MAX = 500
 """Some lines of a terminal."""
@@ -19,9 +19,11 @@ WORD_CHARACTERS_MAX = 60
 
 def short_text(error: BaseException, characters_max: int = CHARACTERS_MAX) -> str:
     """The text of an error, which is longer than `characters_max` only if its advice is."""
-    message, advice = (error.message, error.what_to_do) if isinstance(error, Fault) else (str(error), "")
-    room = max(characters_max - len(advice) - 2, MESSAGE_CHARACTERS_MIN)
-    return with_advice(cut(message, room), advice)
+    text = str(error)
+    advice = error.what_to_do if isinstance(error, Fault) and text.endswith(error.what_to_do) else ""
+    message = text[: len(text) - len(advice)].rstrip()  # with its place, which some faults have apart
+    room = max(characters_max - len(advice) - 1, MESSAGE_CHARACTERS_MIN)
+    return f"{cut(message, room)} {advice}".strip()
 
 
 def cut(text: str, characters_max: int) -> str:

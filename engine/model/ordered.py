@@ -56,7 +56,7 @@ OwnWindowFunction = Literal[
 
 OWN_FUNCTIONS: frozenset[str] = frozenset(get_args(OwnWindowFunction))
 
-WindowFunction = OwnWindowFunction | AggregateFunction
+WindowFunction = Literal[OwnWindowFunction, AggregateFunction]
 
 RANKING: frozenset[WindowFunction] = frozenset(
     {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}

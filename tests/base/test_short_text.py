@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from base.short_text import CHARACTERS_MAX, MESSAGE_CHARACTERS_MIN, short_text
+from engine.errors import DataError
 from io_kafka.errors import KafkaFault
 from storage.remote.answers import fault_of
 
@@ -20,6 +21,12 @@ def test_a_short_error_is_whole() -> None:
     fault = KafkaFault("it is down.", "Start it.")
     assert short_text(fault) == str(fault)
     assert short_text(ValueError("no advice")) == "no advice"
+
+
+def test_the_place_of_an_error_stays() -> None:
+    fault = DataError("it is malformed " * 100, "Correct it.").locate(owner="source s", place="offset 4", step=7)
+    text = short_text(fault)
+    assert text.startswith("source s, offset 4, step 7: it is malformed") and text.endswith("... Correct it.")
 
 
 def test_the_advice_of_a_refused_store_is_whole() -> None:
