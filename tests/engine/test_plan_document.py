@@ -63,6 +63,10 @@ def test_constants_of_functions_are_read_back(parameters: tuple[Any, ...]) -> No
     again = circuit_of(circuit_text(circuit)).nodes[1]
     assert isinstance(again, Aggregate) and isinstance(again.calls[0], ValuesCall)
     assert repr(again.calls[0].parameters) == repr(parameters)
+    over = WindowCall("first_k", 0, Frame("rows", None, 0), pa.float64(), parameters=parameters, field=1)
+    circuit = Circuit((NUMBERS, Window((0,), (pa.int64(), pa.float64()), (), (), (over,))))
+    window = circuit_of(circuit_text(circuit)).nodes[1]
+    assert isinstance(window, Window) and repr(window.calls) == repr((over,))
 
 
 @pytest.mark.parametrize("bound", [None, 3, -2.5, float("-inf"), Months(-14)])
