@@ -177,8 +177,8 @@ CHECKPOINT_STORE = (
         (
             Edit(
                 "base/short_text.py",
-                "    return with_advice(cut(message, room), advice)\n",
-                "    return with_advice(message, advice)[: max(room, characters_max)]\n",
+                '    return f"{cut(message, room)} {advice}".strip()\n',
+                "    return text[: max(room, characters_max)]\n",
             ),
         ),
         ("tests/base/test_short_text.py::test_the_advice_of_a_refused_store_is_whole",),
