@@ -166,15 +166,25 @@ def _function_error(call: PythonCall, arguments: pa.Table, error: BaseException)
     name = f"the function {call.name}" + (f" ({place})" if place else "")
     if isinstance(error, ModuleNotFoundError):
         message, what_to_do = f"{name} needs the module {error.name}, which a worker does not find.", _IMPORT_TODAY
-    elif (line := _line_of(call, error)) is not None:
-        message, what_to_do = f"{name} raised {type(error).__name__}: {error} (at {line}){where}.", _WHAT_TO_DO
+    elif (line := _line_of(call, _raised(error))) is not None:
+        message, what_to_do = f"{name} raised {_shown(_raised(error))} (at {line}){where}.", _WHAT_TO_DO
     else:
-        message = f"{name} gave a result that is not of its type{where}: {type(error).__name__}: {error}."
+        message = f"{name} gave a result that is not of its type{where}: {_shown(error)}."
         if isinstance(error, WrongResult):
             message = f"{name} returned {error}{where}."
         what_to_do = f"Convert it within the function to what the declared type needs. {_WHAT_TO_DO}"
     kind = FunctionError if is_of_the_row(error) else FunctionUnusable
     return kind(message, what_to_do, function=call.name, raised=type(error).__name__)
+
+
+def _raised(error: BaseException) -> BaseException:
+    """What the function itself raised. PySpark raises an exception of its own in place of a StopIteration."""
+    before = error.__context__
+    return before if isinstance(before, StopIteration) and spark_worker.is_refusal(error) else error
+
+
+def _shown(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _first_failing(call: PythonCall, rows: pa.Table) -> tuple[pa.Table, BaseException] | None:

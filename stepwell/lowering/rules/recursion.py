@@ -179,7 +179,8 @@ class _Carrier:
         if node.kind in special:
             return special[node.kind](node, children)
         if node.kind not in _KEEP:
-            raise UnsupportedPlan(node.kind, f"{node.kind} over the recursive name is not supported", _REMEDY)
+            what = "a function in Python" if node.kind.endswith("EvalPython") else node.kind
+            raise UnsupportedPlan(node.kind, f"{what} over the recursive name is not supported", _REMEDY)
         return _renew(node, _either(children, node))
 
     def _project(self, node: TreeNode, children: Sequence[TreeNode | None]) -> TreeNode:
