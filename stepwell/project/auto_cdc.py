@@ -91,6 +91,7 @@ class AutoCdcQuery:
         changes = self.source(spark)
         names = changes.schema.names
         self._refuse_reserved(names)
+        self._refuse_watermark(changes)
         keys = [self._column_named(key, names, "the key") for key in self.keys]
         kept = self._columns_of(self.columns, names)
         if lost := [key for key in keys if key not in kept]:
@@ -125,6 +126,14 @@ class AutoCdcQuery:
                     f"the changes have a column {name}, which is a name of AUTO CDC's own",
                     "Read them through a temporary view that renames it or leaves it out.",
                 )
+
+    def _refuse_watermark(self, changes: DataFrame) -> None:
+        """A watermark would be above the query's own functions OVER rows, of which the user knows nothing."""
+        if "EventTimeWatermark" in changes._jdf.queryExecution().analyzed().toString():
+            raise self._error(
+                "the changes are read with a watermark, which is not supported here",
+                "Leave WATERMARK (withWatermark) out: the sequence decides which change is the last, and none comes too late.",
+            )
 
     def _columns_of(self, choice: Choice | None, names: Sequence[str]) -> list[str]:
         """The columns of the choice, in the order of `names`."""

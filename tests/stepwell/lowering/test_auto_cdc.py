@@ -289,6 +289,10 @@ def test_a_change_without_key_or_sequence_stops_the_step(
             {"source": lambda spark: spark.table("c").withColumnRenamed("w", RESERVED_PREFIX + "w")},
             "a name of AUTO CDC's own",
         ),
+        (
+            {"source": lambda spark: spark.readStream.format("rate").load().withWatermark("timestamp", "1 hour")},
+            "read with a watermark, which is not supported here\n.*Leave WATERMARK",
+        ),
     ],
 )
 def test_columns_that_do_not_fit(spark: SparkSession, more: dict[str, Any], says: str) -> None:
