@@ -166,10 +166,10 @@ def _function_error(call: PythonCall, arguments: pa.Table, error: BaseException)
     name = f"the function {call.name}" + (f" ({place})" if place else "")
     if isinstance(error, ModuleNotFoundError):
         message, what_to_do = f"{name} needs the module {error.name}, which a worker does not find.", _IMPORT_TODAY
-    elif (line := _line_of(call, _raised(error))) is not None:
-        message, what_to_do = f"{name} raised {_shown(_raised(error))} (at {line}){where}.", _WHAT_TO_DO
+    elif (line := _line_of(call, _own_exception(error))) is not None:
+        message, what_to_do = f"{name} raised {_exception_text(_own_exception(error))} (at {line}){where}.", _WHAT_TO_DO
     else:
-        message = f"{name} gave a result that is not of its type{where}: {_shown(error)}."
+        message = f"{name} gave a result that is not of its type{where}: {_exception_text(error)}."
         if isinstance(error, WrongResult):
             message = f"{name} returned {error}{where}."
         what_to_do = f"Convert it within the function to what the declared type needs. {_WHAT_TO_DO}"
@@ -177,13 +177,13 @@ def _function_error(call: PythonCall, arguments: pa.Table, error: BaseException)
     return kind(message, what_to_do, function=call.name, raised=type(error).__name__)
 
 
-def _raised(error: BaseException) -> BaseException:
+def _own_exception(error: BaseException) -> BaseException:
     """What the function itself raised. PySpark raises an exception of its own in place of a StopIteration."""
     before = error.__context__
     return before if isinstance(before, StopIteration) and spark_worker.is_refusal(error) else error
 
 
-def _shown(error: BaseException) -> str:
+def _exception_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
