@@ -189,8 +189,8 @@ class Campaign:
         return replace(resolved.project, project=replace(of_files, root=copy))
 
     def _write_zones(self) -> None:
-        zones = "XYZW"
-        lines = (f"p{page},{zones[(page + self.zones_version) % (2 + self.zones_version)]}\n" for page in range(8))
+        zones = "XYZW"[: 2 + self.zones_version % 3]
+        lines = (f"p{page},{zones[(page + self.zones_version) % len(zones)]}\n" for page in range(8))
         self.zones.write_text("".join(lines))
 
     # The service
@@ -712,6 +712,9 @@ class Campaign:
         with self.feed.resting():
             read = self._topics(self.judge.now.resolved)
             ends = {where: end for where, end in self._ends().items() if where.topic in read and end}
+            if self.lives and "--available-now" in self.way:  # it ends by itself, at any moment
+                assert self.process is not None
+                self.process.wait(LEG_SECONDS_MAX)
             if not self.lives:
                 self._start("--as-recorded")
             self.wait_for(lambda status: status["phase"] == "run" and "change" not in status["layout"])
