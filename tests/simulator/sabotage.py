@@ -342,7 +342,7 @@ def step_run_twice() -> Iterator[None]:
 
     def collect(self: Any, action: Collect, at: Core, workers: Any) -> None:
         workers.steps.collect(action.step)
-        workers.steps.give(self._input(workers, self._under_way, None))
+        workers.steps.give(self._input(workers, self._under_way))
         real(self, action, at, workers)
 
     def begin_step(self: states.Life, step: int) -> None:
