@@ -46,7 +46,6 @@ from engine.resident.crew.steps import CrewSteps
 from engine.resident.transport import Arrived
 from engine.run import cut, staging, tasks
 from engine.run.stage import StageResult, WorkerStep
-from engine.run.tasks import StageTimes
 from io_kafka.clients import step_log_reader, topics, transactions, writer
 from io_kafka.clients.open_transaction import OpenTransaction
 from io_kafka.step_log import revision_rules, revision_state, rules
@@ -348,22 +347,10 @@ def step_run_twice() -> Iterator[None]:
     def begin_step(self: states.Life, step: int) -> None:
         self.step = step
 
-    def regions(self: Any, database: Any, result: StageResult) -> None:
-        inbox, _ = self._swap(result)
-        with database.transaction() as transaction:
-            given = self._given
-            for stage in range(1, self._stages):
-                if stage > 1:
-                    inbox, _ = self._swap(result)
-                result = tasks.run_stage(self._task, stage, transaction, inbox, {})
-                self._outcome.add(result)
-                self._outcome.stages.append(StageTimes(0.0, 0.0, 0.0))
-            transaction.set_step(given.step + 1)
-
     with (
         broken(stepping.Stepping, "collect", collect),
         broken(states.Life, "begin_step", begin_step),
-        broken(tasks.StepTask, "_run_stages", regions),
+        broken(tasks.StepTask, "_follows", lambda self, at: True),
     ):
         yield
 
@@ -1345,7 +1332,10 @@ def fails_by_itself(text: str) -> bool:
     lines = text.splitlines()
     raised_in = next((line for line in reversed(lines) if line.strip().startswith('File "')), "")
     is_own = any(f'{module}"' in raised_in for module in MODULES)
-    return is_own and lines[-2].split(":")[0] in OWN_FAULTS
+    kind, _, said = lines[-2].partition(":")
+    # The code has called a function of the mutation, which has other parameters than the one in whose place it is.
+    is_misfit = kind == "TypeError" and ".<locals>." in said
+    return is_misfit or (is_own and kind in OWN_FAULTS)
 
 
 def main(names: list[str]) -> None:

@@ -231,6 +231,12 @@ FEW_SEEDS, RARE_SEEDS = 60, 2000
         (sabotage.__file__, "AttributeError: 'Crew' object has no attribute 'start'", True),
         (sabotage.__file__, "AssertionError: the worker is run before step 0", False),
         (oracle.__file__, "AttributeError: 'Oracle' object has no attribute 'sums'", False),
+        (
+            oracle.__file__,
+            "TypeError: step_run_twice.<locals>.stages() takes 3 positional arguments but 4 were given",
+            True,
+        ),
+        (oracle.__file__, "TypeError: stages() takes 3 positional arguments but 4 were given", False),
     ],
 )
 def test_a_mutation_that_fails_by_itself_shows_nothing(place: str, error: str, is_misfit: bool) -> None:
