@@ -200,6 +200,7 @@ def test_a_seed_gives_the_same_story_again() -> None:
 
 SLOW = {
     "errors_of_the_client_not_heeded",
+    "late_marker_taken_for_a_short_log",
     "stale_copies_taken_over",
     "cut_between_intent_and_freeze",
     "rescale_without_a_checkpoint_of_its_own",
