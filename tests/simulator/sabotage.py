@@ -251,9 +251,8 @@ def progress_read_before_fencing() -> Iterator[None]:
 def unknown_commit_taken_for_a_failure() -> Iterator[None]:
     """What the log holds after an error is not looked at: the transaction is written again."""
 
-    def recover(self: Any) -> list[Any]:
+    def recover(self: Any, tail: Any) -> None:
         self._retry_while_away(lambda: self._renew(None))
-        return []
 
     with broken(transactions.FencedLog, "_recover", recover):
         yield
@@ -302,17 +301,17 @@ def checkpoint_ahead_of_output() -> Iterator[None]:
         if waiting is not None:
             real_write(self._writer, waiting[0], waiting[1], **waiting[2])
 
-    def divide(self: Any, action: Divide, at: Core) -> None:
+    def divide(self: Any, action: Divide, at: Core, *, awaits_answers: bool) -> None:
         flush(self)
-        real_divide(self, action, at)
+        real_divide(self, action, at, awaits_answers=awaits_answers)
 
     def give(self: Any, action: Give, at: Core, workers: Any) -> None:
         flush(self)
         real_give(self, action, at, workers)
 
-    def settle(self: Any, action: Settle, at: Core, workers: Any) -> None:
+    def settle(self: Any, action: Settle, at: Core, workers: Any) -> Any:
         flush(self)
-        real_settle(self, action, at, workers)
+        return real_settle(self, action, at, workers)
 
     def settled(self: Any, step: int, log: Any) -> None:
         self.ran = None
@@ -321,7 +320,7 @@ def checkpoint_ahead_of_output() -> Iterator[None]:
     with (
         _attribute(writer.PipelineWriter, "_waiting"),
         broken(writer.PipelineWriter, "write_step", write_step),
-        broken(inputs.Inputs, "choose_ahead", lambda self, log, step: []),
+        broken(inputs.Inputs, "choose_ahead", lambda self, log, step, errors: []),
         broken(kind, "divide", divide),
         broken(kind, "give", give),
         broken(kind, "settle", settle),
@@ -514,9 +513,9 @@ def database_created_although_a_host_holds_it() -> Iterator[None]:
     """While the log has no checkpoint, nobody looks what the hosts hold."""
     real = start.bind
 
-    def bind(offers: Any, expected: Any, *, final: bool) -> Any:
+    def bind(offers: Any, expected: Any, *, final: bool, restores: bool = False) -> Any:
         blind = [replace(offer, databases=()) for offer in offers] if expected.complete is None else offers
-        return real(blind, expected, final=final)
+        return real(blind, expected, final=final, restores=restores)
 
     with broken(start, "bind", bind):
         yield
@@ -526,9 +525,9 @@ def database_created_although_a_host_holds_it() -> Iterator[None]:
 def empty_database_in_place_of_one_that_is_away() -> Iterator[None]:
     real = start.bind
 
-    def bind(offers: Any, expected: Any, *, final: bool) -> Any:
+    def bind(offers: Any, expected: Any, *, final: bool, restores: bool = False) -> Any:
         owners = {EMPTY: expected.owners[expected.complete]} if expected.complete is not None else expected.owners
-        return real(offers, replace(expected, owners=owners, complete=None), final=final)
+        return real(offers, replace(expected, owners=owners, complete=None), final=final, restores=restores)
 
     with broken(start, "bind", bind):
         yield
@@ -538,7 +537,7 @@ def empty_database_in_place_of_one_that_is_away() -> Iterator[None]:
 def numbers_in_the_order_of_registration() -> Iterator[None]:
     """A worker's database is looked for on the host where its task happens to be."""
 
-    def bind(offers: Any, expected: Any, *, final: bool) -> Any:
+    def bind(offers: Any, expected: Any, *, final: bool, restores: bool = False) -> Any:
         births = expected.owners[expected.complete or EMPTY]
         workers = {number: offers[place].serial for place, number in enumerate(births)}
         here = {
@@ -1114,7 +1113,7 @@ def settled_by_a_checkpoint_of_before() -> Iterator[None]:
 @contextmanager
 def files_read_within_a_transition() -> Iterator[None]:
     """A run that finds one begins with what the files say."""
-    with broken(pipeline, "beginning", lambda files, revision, state, on_change, chosen: Beginning(files)):
+    with broken(pipeline, "beginning", lambda files, revision, state, on_change, chosen, *, to_come: Beginning(files)):
         yield
 
 

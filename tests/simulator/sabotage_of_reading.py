@@ -25,9 +25,9 @@ def position_kept_in_memory() -> Iterator[None]:
     """The positions of feeds are those of the coordinator, and not those of the division. In a replay it is ahead of the state."""
     real = stepping.Stepping._input
 
-    def given(self: Any, crew: Any, record: Any, bytes_max: Any) -> Any:
-        log = self._writer.state
-        found = real(self, crew, record, bytes_max)
+    def given(self: Any, crew: Any, under_way: Any) -> Any:
+        log, record = self._writer.state, under_way.record
+        found = real(self, crew, under_way)
         is_filling = log.revisions.passage_that_fills(record.step) is not None
         if not is_filling or record.step >= log.steps:
             return found
@@ -93,7 +93,7 @@ def new_nodes_ahead_of_the_project_in_force() -> Iterator[None]:
         broken(
             reread_portions.ReadingAgain,
             "_ends",
-            lambda self, starts, live: {
+            lambda self, starts, live, log: {
                 where: max(at, self.topics.end_offsets_of([where])[where]) for where, at in starts.items()
             },
         ),
