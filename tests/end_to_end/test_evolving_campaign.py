@@ -388,7 +388,7 @@ class Campaign:
                 )
             self.given_up = True
             return wish
-        if "has the name of the view" in said or "rows with other types" in said:
+        if "has the name of the view" in said or "rows with other columns" in said:
             # A view with keys in Avro was renamed, or a column of a changelog has another type.
             self.given_up = True
             return wish
