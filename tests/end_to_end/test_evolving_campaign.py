@@ -721,7 +721,8 @@ class Campaign:
 
             def is_read() -> bool:
                 log = self.play.log(self.judge.now.resolved)
-                return all(log.next_offsets.get(where, 0) >= end for where, end in ends.items())
+                is_divided = all(log.next_offsets.get(where, 0) >= end for where, end in ends.items())
+                return is_divided and log.steps == log.division_next  # otherwise the checkpoint may be before the last step
 
             self.wait_for(lambda status: is_read())
             self.ask("checkpoint")
