@@ -722,7 +722,9 @@ class Campaign:
             def is_read() -> bool:
                 log = self.play.log(self.judge.now.resolved)
                 is_divided = all(log.next_offsets.get(where, 0) >= end for where, end in ends.items())
-                return is_divided and log.steps == log.division_next  # otherwise the checkpoint may be before the last step
+                return (
+                    is_divided and log.steps == log.division_next
+                )  # otherwise the checkpoint may be before the last step
 
             self.wait_for(lambda status: is_read())
             self.ask("checkpoint")
