@@ -7,7 +7,11 @@ found by its digest, which no other message has.
 
 from __future__ import annotations
 
+import structlog
+
 from io_kafka.clients.topics import TopicFacts, Topics
+
+_log = structlog.get_logger("io_kafka.clients.first_partition")
 
 EMPTY_THEM = (
     "Delete the messages of these partitions, such as with Kafka's kafka-delete-records, and take the right to write there from everybody but "
@@ -28,6 +32,14 @@ def foreign_partitions(topics: Topics, facts: TopicFacts) -> list[int]:
 def how_many(facts: TopicFacts) -> str:
     """What a warning says of a topic with more partitions than one, of which the others are empty."""
     return f"it has {facts.partitions} partitions, of which only the first is used"
+
+
+def warn_of_others(facts: TopicFacts) -> None:
+    """Says in the log that a topic has more partitions than one."""
+    if facts.partitions != 1:
+        _log.warning(
+            "a topic has partitions that are not used", topic=facts.name, found=how_many(facts), what_to_do=UNUSED
+        )
 
 
 def why_foreign(foreign: list[int]) -> str:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import structlog
-
-from io_kafka.clients.first_partition import UNUSED, how_many
+from io_kafka.clients.first_partition import warn_of_others
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.errors import KafkaFault
-
-_log = structlog.get_logger("io_kafka.clients.plan_topic")
 
 PLAN_TOPIC_CONFIG = {"cleanup.policy": "compact"}
 
@@ -29,8 +25,7 @@ def ensure_plan_topic(topics: Topics, topic: str, replication: int) -> None:
     """Creates the topic if it is missing. Raises UnsuitablePlanTopic."""
     facts = topics.ensure(topic, 1, PLAN_TOPIC_CONFIG, replication=replication)
     check_plan_topic(facts)
-    if facts.partitions != 1:
-        _log.warning("a topic has partitions that are not used", topic=topic, found=how_many(facts), what_to_do=UNUSED)
+    warn_of_others(facts)
 
 
 def check_plan_topic(facts: TopicFacts) -> None:

@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients.broker_requests import ANSWER_SECONDS_MIN, FIRST_ANSWER_SECONDS, PASSING_SECONDS
 from io_kafka.clients.client_faults import NO_ANSWER, NO_LEADER, OLD_EPOCH, UNKNOWN_TOPIC, fault_of
-from io_kafka.clients.first_partition import EMPTY_THEM, UNUSED, foreign_partitions, how_many, why_foreign
+from io_kafka.clients.first_partition import EMPTY_THEM, foreign_partitions, warn_of_others, why_foreign
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import LARGE_MESSAGES, TopicFacts, Topics
 from io_kafka.errors import BrokerUnreachable, KafkaFault, NotAuthorized, ReadDeadline, UnknownTopic
@@ -94,8 +94,7 @@ def ensure_step_log(topics: Topics, topic: str) -> TopicFacts:
     some in other partitions than the first."""
     facts = topics.ensure(topic, 1, NEW_LOG_CONFIG)
     check_log_topic(topics, facts)
-    if facts.partitions != 1:
-        _log.warning("a topic has partitions that are not used", topic=topic, found=how_many(facts), what_to_do=UNUSED)
+    warn_of_others(facts)
     return facts
 
 
