@@ -219,8 +219,8 @@ class Transition(Machine[Known]):
             case "pause" if isinstance(phase, Filling):
                 pass  # the log has it
             case "resume" if isinstance(phase, Filling | Detached):
-                turn = "resume" if isinstance(phase, Detached) else self.asked.turn
-                self.asked = replace(self.asked, turn=turn)
+                if isinstance(phase, Detached):
+                    self.asked = replace(self.asked, turn="resume")
                 self.look_again()
             case "switch" if isinstance(phase, Filling):
                 self.asked = replace(self.asked, is_switch=True)
