@@ -28,6 +28,8 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, StructType
 
 from base.text.type_names import quote_for_spark
+from stepwell.catalyst.analysed import Analysed
+from stepwell.catalyst.event_time import WATERMARK
 from stepwell.catalyst.scala import scala_items
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 
@@ -129,7 +131,7 @@ class AutoCdcQuery:
 
     def _refuse_watermark(self, changes: DataFrame) -> None:
         """A watermark would be above the query's own functions OVER rows, of which the user knows nothing."""
-        if "EventTimeWatermark" in changes._jdf.queryExecution().analyzed().toString():
+        if WATERMARK in Analysed.read(changes._jdf.queryExecution().analyzed().toJSON()).kinds:
             raise self._error(
                 "the changes are read with a watermark, which is not supported here",
                 "Leave WATERMARK (withWatermark) out: the sequence decides which change is the last, and none comes too late.",

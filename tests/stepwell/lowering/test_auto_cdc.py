@@ -299,3 +299,9 @@ def test_columns_that_do_not_fit(spark: SparkSession, more: dict[str, Any], says
     bench = Workbench(spark).source("c", DDL)
     with pytest.raises(ProjectError, match=says):
         _query(more.pop("scd_type", 1), **{"source": lambda spark: spark.table("c"), **more})(bench.spark)
+
+
+def test_a_text_with_the_name_of_a_watermark_is_none(spark: SparkSession) -> None:
+    bench = Workbench(spark).source("c", DDL)
+    changes = _query(1, source=lambda spark: spark.table("c").where("r <> 'EventTimeWatermark'"))(bench.spark)
+    assert "k" in changes.columns
