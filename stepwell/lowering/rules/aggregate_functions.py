@@ -31,6 +31,11 @@ from stepwell.lowering.trees import call, conjunction, literal
 Parameter = str | float | bytes
 
 
+def value_where(condition: TreeNode, value: TreeNode, type_: object) -> TreeNode:
+    """The value in the rows for which the condition is true, and null in the others. `type_`: of the value, in Catalyst's form."""
+    return call("If", predicate=condition, trueValue=value, falseValue=literal(None, type_))
+
+
 @dataclass(frozen=True, eq=False)
 class Call:
     """An aggregate call of the engine. `value`: what is aggregated; None if rows are counted. Only the rows for which `condition` is true are
@@ -54,10 +59,8 @@ class Call:
         if self.condition is None:
             return self.value
         if self.value is None:
-            then, otherwise = literal("true", "boolean"), literal(None, "boolean")
-        else:
-            then, otherwise = self.value, literal(None, type_of(self.value))
-        return call("If", predicate=self.condition, trueValue=then, falseValue=otherwise)
+            return value_where(self.condition, literal("true", "boolean"), "boolean")
+        return value_where(self.condition, self.value, type_of(self.value))
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,7 @@ from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.relation import Output, Relation, pass_on
 from stepwell.lowering.rules import aggregate, join
-from stepwell.lowering.rules.aggregate_functions import Call, result_type, struct
+from stepwell.lowering.rules.aggregate_functions import Call, result_type, struct, value_where
 from stepwell.lowering.rules.event_time import refuse_above
 from stepwell.lowering.rules.join_condition import Condition, Equality
 from stepwell.lowering.rules.limit import ARBITRARY_NOTE
@@ -309,11 +309,10 @@ class _Columns:
         """first, last and nth_value. With FILTER, they are those of structs that are null for the rows that do not count."""
         filters = function.tree.children[1:] if function.tree is not inner else ()
         argument, ignores = inner.children[0], bool(inner["ignoreNulls"])
-        if filters:
-            kept = conjunction((*filters, *([call("IsNotNull", child=argument)] if ignores else [])))
-            counted = Call("count", struct(("value", argument)), condition=kept).argument(self._catalyst_type)
-            assert counted is not None
-            argument = counted
+        kept = conjunction((*filters, *([call("IsNotNull", child=argument)] if filters and ignores else [])))
+        if kept is not None:
+            value = struct(("value", argument))
+            argument = value_where(kept, value, self._catalyst_type(value))
         return _Read(
             function=_VALUES[inner.kind],
             argument=self.add(argument),
