@@ -42,12 +42,9 @@ Guarantees (the numbers are those of the invariants in ARCHITECTURE.md):
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, assert_never
 
-from base.common_version import common_version
-from base.machine import Machine
 from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
 from coordinator.actions import (
@@ -55,26 +52,15 @@ from coordinator.actions import (
     Adopt,
     CheckpointAction,
     Collect,
-    Complete,
     Divide,
     Exit,
-    Fold,
-    Freeze,
     Give,
-    LogIntent,
     Settle,
     Wait,
 )
 from coordinator.boundary import Boundary
-from coordinator.checkpoints.phases import (
-    CheckpointPhase,
-    DueCheckpoint,
-    Folded,
-    Folding,
-    Frozen,
-    NamedCheckpoint,
-    NoCheckpoint,
-)
+from coordinator.checkpoints.made import Checkpoints
+from coordinator.checkpoints.phases import CheckpointPhase
 from coordinator.goal import Goal
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
@@ -82,8 +68,6 @@ from coordinator.rescale.phases import Burying, Moved, Moving, Staffing, Wanted
 from coordinator.transition.machine import LogTurn, Transition, TransitionAction
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.state import StepLogState
-
-P = TypeVar("P")
 
 STORY_EVENTS_MAX = 16
 """How many past actions and reports the text of an assertion lists. One checkpoint has eight, and the cause is seldom older than that."""
@@ -104,10 +88,7 @@ NOTHING_BLOCKED = StoreBlocks()
 class Core:
     """Which action comes next, for one attempt of a run. `check` states the invariants."""
 
-    version: VersionId
-    """The last complete checkpoint that the databases have."""
-    new_checkpoint_id: Callable[[], str]
-    """Returns an id that no checkpoint ever had."""
+    checkpoints: Checkpoints
     rescale: Rescale
     transition: Transition
     """It says what leads to another program."""
@@ -121,8 +102,6 @@ class Core:
     """The step that the workers have; None if they have none."""
     ran: int | None = None
     """The step that the workers have finished and that is not settled; None if there is none."""
-    making: Machine[CheckpointPhase] = field(default_factory=lambda: Machine[CheckpointPhase](NoCheckpoint()))
-    """How far the checkpoint is that is made; see `checkpoint`."""
     paused: bool = False
     """No step is divided until a user says so."""
     stopping: bool = False
@@ -139,9 +118,14 @@ class Core:
         self.exhausted = not self.goal.divides_input
 
     @property
+    def version(self) -> VersionId:
+        """The last complete checkpoint that the databases have."""
+        return self.checkpoints.version
+
+    @property
     def checkpoint(self) -> CheckpointPhase:
         """The phase of the checkpoint that is made."""
-        return self.making.phase
+        return self.checkpoints.phase
 
     @property
     def drained(self) -> bool:
@@ -159,7 +143,7 @@ class Core:
         has nothing more to do stops, and that a rescale need not leave time for steps where none come."""
         self.check(log)
         self.blocked = blocked
-        action = self._fold_action() or self._next_of_steps(log)
+        action = self.checkpoints.after_freeze() or self._next_of_steps(log)
         self.story.append(action)
         return action
 
@@ -215,7 +199,7 @@ class Core:
 
     def _at_boundary(self, log: StepLogState) -> Boundary:
         """The one at which the workers are, or the next one if they run a step."""
-        return Boundary(self.step, is_replaying=self.is_replaying(log), is_checkpointing=self._is_checkpointing)
+        return Boundary(self.step, is_replaying=self.is_replaying(log), is_checkpointing=self.checkpoints.is_under_way)
 
     def is_transition_due(self, log: StepLogState) -> bool:
         """Whether no step may be divided ahead, because a transition waits for a boundary without divided steps."""
@@ -244,7 +228,7 @@ class Core:
 
     def _boundary_due(self, log: StepLogState) -> bool:
         """Whether something waits for a drained boundary."""
-        if self.stopping or self.paused or self.blocked.steps or self._is_freeze_due:
+        if self.stopping or self.paused or self.blocked.steps or self.checkpoints.is_freeze_due:
             return True
         if log.program_key(self.step + 1) != self.program or self.is_transition_due(log):
             return True
@@ -257,39 +241,17 @@ class Core:
             return False
         return self.rescale.blocks_steps or self.rescale.next(log, self._at_boundary(log)) is not None
 
-    @property
-    def _is_checkpointing(self) -> bool:
-        """Whether a checkpoint is wanted or being made."""
-        return not isinstance(self.checkpoint, NoCheckpoint)
-
-    @property
-    def _is_freeze_due(self) -> bool:
-        """Whether a checkpoint waits for a drained boundary."""
-        return isinstance(self.checkpoint, DueCheckpoint | NamedCheckpoint)
-
-    def _fold_action(self) -> CheckpointAction | None:
-        """The parts of a checkpoint that do not need a drained boundary, because its version is frozen."""
-        match self.checkpoint:
-            case NoCheckpoint() | DueCheckpoint() | NamedCheckpoint() | Folding():
-                return None
-            case Frozen(version):
-                return Fold(version)
-            case Folded(version):
-                return Complete(version, former=self.version)
-            case _:
-                assert_never(self.checkpoint)
-
     def _checkpoint_action(self, log: StepLogState) -> CheckpointAction | None:
         """Begins a checkpoint that is wanted. One that settles a rescale is wanted by itself."""
-        if not self._is_checkpointing and (self.rescale.is_moved or self.transition.needs_checkpoint):
-            self.making.tell(NoCheckpoint.wanted)
-        return self._begin_checkpoint(log) if self._is_freeze_due else None
+        if not self.checkpoints.is_under_way and (self.rescale.is_moved or self.transition.needs_checkpoint):
+            self.checkpoints.want()
+        return self.checkpoints.begin(self.step, log) if self.checkpoints.is_freeze_due else None
 
     def _stop_action(self, log: StepLogState) -> Action:
-        if isinstance(self.checkpoint, Folding):
+        if self.checkpoints.is_folding:
             return Wait()
         if not self.is_replaying(log) and (self.step > self.version.step or self._has_moved(log)):
-            return self._begin_checkpoint(log)
+            return self.checkpoints.begin(self.step, log)
         return Wait() if self.blocked.stop else Exit()
 
     def _has_moved(self, log: StepLogState) -> bool:
@@ -297,26 +259,13 @@ class Core:
         owned = log.placed.get(self.version, log.current_layout.placed).owned
         return any(owned.get(worker, NO_SLOTS) != slots for worker, slots in self.rescale.owned.items())
 
-    def _begin_checkpoint(self, log: StepLogState) -> LogIntent | Freeze:
-        """Asks for the intent until the log has it. Only then may a database be frozen."""
-        if not isinstance(self.checkpoint, NamedCheckpoint):
-            made = VersionId(self.version.version + 1, self.step, self.new_checkpoint_id())
-            self.making.tell(DueCheckpoint.named, made)
-        version = self._in(NamedCheckpoint).version
-        return Freeze(version) if log.intent == version else LogIntent(version)
-
-    def _in(self, phase: type[P]) -> P:
-        """The phase of the checkpoint, which is of this class."""
-        assert isinstance(self.checkpoint, phase), self._with_story(f"{self.checkpoint} is no {phase.__name__}")
-        return self.checkpoint
-
     # Requests
 
     def request_checkpoint(self, *, forced: bool = False) -> bool:
         """Asks for a checkpoint. Returns False if a checkpoint is under way, or if there is no new step to keep and it is not `forced`."""
-        if self._is_checkpointing or (self.step == self.version.step and not forced):
+        if self.checkpoints.is_under_way or (self.step == self.version.step and not forced):
             return False
-        self.making.tell(NoCheckpoint.wanted)
+        self.checkpoints.want()
         return True
 
     def request_periodic_checkpoint(self, log: StepLogState) -> bool:
@@ -374,32 +323,25 @@ class Core:
         self.rescale.stepped()
 
     def frozen(self, log: StepLogState) -> None:
-        version = self._in(NamedCheckpoint).version
-        assert version == log.intent, self._with_story("a freeze without an intent in the log")
-        assert version.step == self.step, self._with_story("a step ran between intent and freeze")
+        """Every worker has set its changes aside as the version of the checkpoint."""
         assert self.drained, self._with_story("a freeze while a step is under way")
+        version = self.checkpoints.frozen(self.step, log)
         self.story.append("frozen")
-        self.making.tell(NamedCheckpoint.frozen)
         self.transition.frozen(version)
 
     def folding(self) -> None:
-        self.making.tell(Frozen.folding)
+        self.checkpoints.folding()
         self.story.append("folding")
 
     def folded(self, versions: Mapping[int, tuple[VersionId, ...]]) -> None:
-        """The fold has ended. `versions` are those that each worker has now; the version that is made must be common to all of them."""
-        version, latest = self._in(Folding).version, common_version(versions)
-        assert latest == version, f"after checkpoint {version} the workers share {latest}"
+        """The fold has ended. `versions`: those that each worker has now."""
+        self.checkpoints.folded(versions)
         self.story.append("folded")
-        self.making.tell(Folding.folded)
 
     def completed(self, log: StepLogState) -> None:
         """The completion of the checkpoint is in the log."""
-        version = self._in(Folded).version
-        assert log.checkpoints[-1:] == (version,), self._with_story(f"{version} is not complete in the log")
+        version = self.checkpoints.completed(log)
         self.story.append("completed")
-        self.version = version
-        self.making.tell(Folded.completed)
         self.transition.completed(version)
         if log.rescale is None and self.rescale.is_under_way:
             self.rescale.tell(Moved.completed, log.current_layout.placed.births)
@@ -412,7 +354,7 @@ class Core:
 
     def staffed(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers of the target are there, and all are connected."""
-        assert not self._is_checkpointing, self._with_story("workers are made while a checkpoint is under way")
+        assert not self.checkpoints.is_under_way, self._with_story("workers are made while a checkpoint is under way")
         self._report_of_rescale("staffed")
         self.rescale.tell(Staffing.staffed, owned)
 
@@ -432,8 +374,9 @@ class Core:
         self._report_before_freeze(event)
 
     def _report_before_freeze(self, event: str) -> None:
-        is_named = isinstance(self.checkpoint, NamedCheckpoint)
-        assert not is_named, self._with_story(f"{event} between the intent of a checkpoint and its freeze")
+        assert not self.checkpoints.is_named, self._with_story(
+            f"{event} between the intent of a checkpoint and its freeze"
+        )
         self.story.append(event)
 
     def _with_story(self, mistake: str) -> str:
@@ -447,15 +390,4 @@ class Core:
         assert self.running in (None, self.step + (self.ran is not None)), self._with_story(
             f"step {self.running} is running, and step {self.step} is next"
         )
-        match self.checkpoint:
-            case NoCheckpoint() | DueCheckpoint():
-                return
-            case NamedCheckpoint(version):
-                assert version.step == self.step, self._with_story("a step ran between intent and freeze")
-            case Frozen(version) | Folding(version) | Folded(version):
-                assert version.step <= self.step, self._with_story(f"{version} holds a step that has not run")
-                assert version == log.intent, self._with_story(f"{version} is in the databases without an intent")
-            case _:
-                assert_never(self.checkpoint)
-        is_next = version.version == self.version.version + 1
-        assert is_next, self._with_story(f"{version} does not follow {self.version}")
+        self.checkpoints.check(self.step, log)

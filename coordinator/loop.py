@@ -19,6 +19,7 @@ from base.short_text import short_text
 from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
+from coordinator.checkpoints.made import Checkpoints
 from coordinator.checkpoints.upcoming import Upcoming
 from coordinator.core import Core, StoreBlocks
 from coordinator.goal import Goal
@@ -226,8 +227,7 @@ class RevisionRun:
     def _core(self, opened: Opened, crew: Crew, inputs: Inputs) -> Core:
         """One that goes on from the checkpoint that was opened."""
         core = Core(
-            opened.version,
-            self._outside.new_id,
+            Checkpoints(opened.version, self._outside.new_id),
             Rescale.resume(opened.owned, self._writer.state),
             self._transitions.machine,
             ProgramKey("present", crew.setup.revision),

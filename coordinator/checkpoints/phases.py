@@ -2,7 +2,7 @@
 
     NoCheckpoint -wanted-> DueCheckpoint -named-> NamedCheckpoint -frozen-> Frozen -folding-> Folding -folded-> Folded -completed-> NoCheckpoint
 
-The core tells the events (coordinator/core.py). A stop names its checkpoint at once. The log knows whether the intent of a named one is written.
+made.py tells the events. A stop names its checkpoint at once. The log knows whether the intent of a named one is written.
 """
 
 from __future__ import annotations

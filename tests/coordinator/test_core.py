@@ -18,6 +18,7 @@ from base.machine import Machine
 from base.slots import ALL_SLOTS, NO_SLOTS
 from base.version import EMPTY, VersionId
 from coordinator.actions import Action, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.checkpoints.made import Checkpoints
 from coordinator.checkpoints.phases import (
     CheckpointPhase,
     DueCheckpoint,
@@ -95,7 +96,7 @@ def ids() -> Callable[[], str]:
 
 
 def opened(version: VersionId = EMPTY, *, goal: Goal = Goal.SERVE) -> Core:
-    return Core(version, ids(), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=goal)
+    return Core(Checkpoints(version, ids()), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=goal)
 
 
 def do(action: Action, core: Core, log: Log, ahead: int = 0) -> None:
@@ -179,7 +180,9 @@ class Run(RuleBasedStateMachine):
         self.log = Log()
         self.held: dict[int, tuple[VersionId, ...]] = {0: (EMPTY,), 1: (EMPTY,)}
         self.ids = ids()
-        self.core = Core(EMPTY, self.ids, Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=Goal.SERVE)
+        self.core = Core(
+            Checkpoints(EMPTY, self.ids), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=Goal.SERVE
+        )
         self.state = 0
         self.exited = False
 
@@ -224,7 +227,9 @@ class Run(RuleBasedStateMachine):
         self.held = dict.fromkeys(self.held, (version,))
         if self.log.intent == version:
             self.log.complete(version)
-        self.core = Core(version, self.ids, Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=Goal.SERVE)
+        self.core = Core(
+            Checkpoints(version, self.ids), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=Goal.SERVE
+        )
         self.state = version.step
         self.exited = False
 
@@ -400,7 +405,7 @@ def test_nothing_is_frozen_while_a_step_is_under_way() -> None:
     log.write()
     core.settled(0, log)
     made = VersionId(1, 1, "c1")
-    core.making.tell(NoCheckpoint.named, made)
+    core.checkpoints.making.tell(NoCheckpoint.named, made)
     log.intend(made)
     with pytest.raises(AssertionError, match="a freeze while a step is under way"):
         core.frozen(log)
@@ -500,7 +505,7 @@ def test_a_state_that_cannot_be_is_noticed(said: str, fields: dict[str, object])
         core.running = None
     core.check(log)
     for name, value in fields.items():
-        setattr(core, name, value)
+        setattr(core if hasattr(core, name) and name != "version" else core.checkpoints, name, value)
     with pytest.raises(AssertionError, match=said):
         core.check(log)
 
@@ -542,7 +547,9 @@ def weigh(core: Core) -> None:
 
 def shrinking(log: Log) -> Core:
     """A core of a run for the layout alone."""
-    return Core(EMPTY, ids(), Rescale.resume(owned_by(0, 1), log), Transition(), PRESENT, goal=Goal.RESCALE)
+    return Core(
+        Checkpoints(EMPTY, ids()), Rescale.resume(owned_by(0, 1), log), Transition(), PRESENT, goal=Goal.RESCALE
+    )
 
 
 def kinds_until_exit(core: Core, log: Log) -> list[str]:
@@ -651,7 +658,8 @@ def sequences(core: Core, log: Log, left: int) -> Iterator[tuple[Core, Log, Acti
     """What the core asks for after every sequence of requests and actions. A fold ends at once."""
     for what in (*REQUESTS, "act") if left else ():
         next_core, next_log = copy.copy(core), copy.copy(log)
-        next_core.making = copy.copy(core.making)
+        next_core.checkpoints = copy.copy(core.checkpoints)
+        next_core.checkpoints.making = copy.copy(core.checkpoints.making)
         if what != "act":
             getattr(next_core, f"request_{what}")()
         else:

@@ -9,6 +9,7 @@ import pytest
 from base.version import EMPTY
 from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.boundary import Boundary
+from coordinator.checkpoints.made import Checkpoints
 from coordinator.core import Core
 from coordinator.goal import Goal
 from coordinator.rescale.machine import Rescale
@@ -51,7 +52,7 @@ def log_of(*records: Record) -> Log:
 
 
 def core_of(log: Log, program: ProgramKey) -> Core:
-    return Core(EMPTY, ids(), Rescale(Idle(owned_by(0, 1))), Transition(), program, goal=Goal.SERVE)
+    return Core(Checkpoints(EMPTY, ids()), Rescale(Idle(owned_by(0, 1))), Transition(), program, goal=Goal.SERVE)
 
 
 def run_step(core: Core, log: Log, step: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 CORE, PIPELINE, START = "coordinator/core.py", "coordinator/pipeline.py", "coordinator/starting/start.py"
+MADE = "coordinator/checkpoints/made.py"
 REACH = "coordinator/starting/reach.py"
 REDIVIDING = "coordinator/stepping/redividing.py"
 STANDINGS = "coordinator/starting/standings.py"
@@ -121,9 +122,9 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        return self._begin_checkpoint(log) if self._is_freeze_due else None\n",
-                "        is_due = self._is_freeze_due and not self.is_replaying(log)\n"
-                "        return self._begin_checkpoint(log) if is_due else None\n",
+                "        return self.checkpoints.begin(self.step, log) if self.checkpoints.is_freeze_due else None\n",
+                "        is_due = self.checkpoints.is_freeze_due and not self.is_replaying(log)\n"
+                "        return self.checkpoints.begin(self.step, log) if is_due else None\n",
             ),
         ),
         (f"{TEST_CORE}::test_a_checkpoint_within_a_replay_holds_the_steps_until_there",),
@@ -171,7 +172,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                CORE,
+                MADE,
                 "        return Freeze(version) if log.intent == version else LogIntent(version)\n",
                 "        return Freeze(version)\n",
             ),
@@ -508,8 +509,8 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                CORE,
-                '        assert latest == version, f"after checkpoint {version} the workers share {latest}"\n',
+                MADE,
+                '        assert latest == version, self.making.with_story(f"after checkpoint {version} the workers share {latest}")\n',
                 "",
             ),
         ),
