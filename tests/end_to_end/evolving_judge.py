@@ -158,11 +158,23 @@ class Judge:
     # Answers
 
     def answers(self, now: InForce, ends: Ends | None = None) -> tuple[dict[str, Answer], set[str]]:
-        """Spark's answers, and the views for which it raises."""
+        """Spark's answers, and the views for which it raises or that read one of these. Of what a view does not read of another one, Spark
+        computes nothing here; a table of it would not be there."""
         errors: dict[str, Exception] = {}
         marked = {view: self._input(marks, ends) for view, marks in now.marks.items()}
         frames = batch_answer(now.kept, self._input({}, ends), errors, marked)
-        return {name: answer_of(frame) for name, frame in frames.items() if name not in errors}, set(errors)
+        in_error = set(errors)
+        by_kind = now.project.views
+        while (
+            more := {
+                view.name
+                for kind, view in by_kind.items()
+                if any(by_kind[read].name in in_error for read in KINDS[kind].reads)
+            }
+            - in_error
+        ):
+            in_error |= more
+        return {name: answer_of(frame) for name, frame in frames.items() if name not in in_error}, in_error
 
     def judge(self, status: Mapping[str, Any], log: StepLogState, contents: Mapping[str, Answer]) -> None:
         """`contents`: what queries read of kept views, as text. Raises Violated, with everything that is wrong."""
