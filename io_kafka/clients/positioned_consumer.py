@@ -48,8 +48,13 @@ long."""
 
 AHEAD_BYTES_MIN = 1 << 20
 
-AHEAD_EMPTY_LOOKS_MAX = 20
-"""After so many empty calls, a millisecond apart, reading ahead stops until the next read: it is at the end of the log."""
+AHEAD_LOOK_BYTES_MIN = 128 << 10
+"""A look of the thread that reads ahead which brings less is a small one: no backlog waits in the client, or the next fetch is under way."""
+
+AHEAD_PAUSES_S = (0.001, 0.002, 0.004, 0.008, 0.016)
+"""The pauses after small looks that follow each other. After the last one reading ahead stops until the next read: it is at the end of the log,
+where the client has the messages anyway, and a read takes them in one call. A look costs a third of a millisecond of the interpreter, however
+little it brings. With a look each millisecond, at 20,000 messages per second, looks took as much processor time as two thirds of the steps."""
 
 DIAGNOSIS_SECONDS_MAX = 5.0
 """The time for the question which offsets a partition holds, which is asked only when a read fails."""
@@ -140,20 +145,24 @@ class PositionedConsumer:
         while not self.closed:
             self._asked.wait()
             self._asked.clear()
-            empty = 0
-            while empty < AHEAD_EMPTY_LOOKS_MAX and not self._awaited:
+            pauses = iter(AHEAD_PAUSES_S)
+            while not self._awaited:
                 with self.lock:
                     if self.closed or self._ahead_bytes() >= self.ahead_bytes_wanted:
                         break
                     try:
-                        came = self._take_in(self._source.take(self._most(CONSUME_MESSAGES_MAX), 0))
+                        consumed = self._source.take(self._most(CONSUME_MESSAGES_MAX), 0)
+                        self._take_in(consumed)
                     except Exception as fault:
                         CLIENT_LOG.info("reading ahead met a fault: %s", fault)
                         self.read_ahead_failed = True
                         return
-                empty = 0 if came else empty + 1
-                if not came:
-                    self._sleep(0.001)
+                if sum(stretch.messages.content_bytes for stretch in consumed.stretches) >= AHEAD_LOOK_BYTES_MIN:
+                    pauses = iter(AHEAD_PAUSES_S)
+                elif (pause_s := next(pauses, None)) is not None:
+                    self._sleep(pause_s)
+                else:
+                    break
 
     def _ahead_bytes(self) -> int:
         return sum(position.ahead_bytes for position in self.positions.values())

@@ -460,11 +460,28 @@ class Rests(threading.Event):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rested = threading.Event()
+        self.rested, self.waits = threading.Event(), 0
 
     def wait(self, timeout: float | None = None) -> bool:
+        self.waits += 1
         self.rested.set()
         return super().wait(timeout)
+
+
+@IN_BOTH_WAYS
+def test_at_the_end_of_a_log_little_is_looked_for_ahead(
+    settings: KafkaSettings, reader: RangeReader, topic: str, transactions: Transactions
+) -> None:
+    """A look costs the interpreter that runs the steps, so there are few of them where a few messages come at a time."""
+    held, slept = reader._own_consumer(), list[float]()
+    held._sleep = slept.append
+    pump = held._asked = Rests()
+    for number in range(2):
+        transactions.put(topic, [b"a"] * 3)
+        await_end(settings, topic, 0, 4 * (number + 1))
+        reader.read([OffsetRange(topic, 0, 4 * number, 4 * number + 3)], ahead=True)
+        wait_for(partial(lambda often: pump.waits >= often, number + 2))  # once before the first look
+        assert slept == (number + 1) * list(consumer_module.AHEAD_PAUSES_S)
 
 
 @IN_BOTH_WAYS

@@ -382,6 +382,19 @@ KAFKA = (
         (f"{TEST_READER}::test_what_is_read_ahead_is_bounded",),
     ),
     Breakage(
+        "looks-ahead-without-end",
+        "As long as a few messages come at a time, they are looked for each millisecond, which takes the interpreter from the steps.",
+        "small steps are fast",
+        (
+            Edit(
+                CONSUMER,
+                "                elif (pause_s := next(pauses, None)) is not None:\n",
+                "                elif pause_s := 0.001:\n",
+            ),
+        ),
+        (f"{TEST_READER}::test_at_the_end_of_a_log_little_is_looked_for_ahead",),
+    ),
+    Breakage(
         "place-never-given-up",
         "A partition that runs far ahead of its range keeps its messages in memory.",
         "9 bounded",
