@@ -65,6 +65,8 @@ _ATOMIC: dict[str, pa.DataType] = {
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 _DAY_TIME = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
+WHOLE_INTERVAL = "interval day to second"
+"""The day-time interval whose text Stepwell reads and writes. The other nine have the same values, but other texts."""
 
 
 def arrow_type(spark: str | dict[str, Any]) -> pa.DataType:
@@ -84,7 +86,16 @@ def arrow_type(spark: str | dict[str, Any]) -> pa.DataType:
 
 def expression_type(spark: str | dict[str, Any]) -> pa.DataType:
     """Returns what `arrow_type` returns, but also accepts the type that exists only inside expressions: void."""
-    return pa.null() if spark == "void" else arrow_type(spark)
+    return pa.null() if spark == VOID else arrow_type(spark)
+
+
+VOID, TYPE_OF_VOID_COLUMNS = "void", "boolean"
+"""A column of the type void is NULL in every row, and has the other type in a circuit (stepwell/lowering/void_columns.py)."""
+
+
+def column_type(spark: str | dict[str, Any]) -> pa.DataType:
+    """Returns what `arrow_type` returns, and for void what such a column has in a circuit."""
+    return arrow_type(TYPE_OF_VOID_COLUMNS if spark == VOID else spark)
 
 
 def _nested_type(spark: dict[str, Any]) -> pa.DataType:
@@ -101,6 +112,21 @@ def _nested_type(spark: dict[str, Any]) -> pa.DataType:
             return pa.map_(arrow_type(spark["keyType"]), arrow_type(spark["valueType"]))
         case other:
             raise UnsupportedType(str(other))
+
+
+def last_unit(spark: str | dict[str, Any]) -> str | None:
+    """The last unit of a type of day-time intervals, such as `hour` of INTERVAL DAY TO HOUR; None for any other type."""
+    found = _DAY_TIME.fullmatch(spark) if isinstance(spark, str) else None
+    return None if found is None else found[3] or found[1]
+
+
+def narrow_interval(spark: str | dict[str, Any]) -> str | None:
+    """The first day-time interval in a type, at any depth, that is not DAY TO SECOND; None if there is none."""
+    if isinstance(spark, dict):
+        parts = [spark.get(name) for name in ("elementType", "keyType", "valueType")]
+        parts += [field["type"] for field in spark.get("fields", ())]
+        return next(filter(None, (narrow_interval(part) for part in parts if part is not None)), None)
+    return spark if last_unit(spark) is not None and spark != WHOLE_INTERVAL else None
 
 
 def names_of_one(names: Iterable[str]) -> tuple[str, str] | None:
@@ -136,9 +162,9 @@ _CATALYST_NAMES: dict[pa.DataType, str] = {
     arrow_type(name): name
     for name in (
         "boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp",
-        "timestamp_ntz", "interval day to second", "interval year to month", "interval year", "interval month",
+        "timestamp_ntz", WHOLE_INTERVAL, "interval year to month", "interval year", "interval month",
     )
-} | {pa.null(): "void"}  # fmt: skip
+} | {pa.null(): VOID}  # fmt: skip
 
 
 def arrow_schema(schema: str | StructType | dict[str, Any]) -> pa.Schema:

@@ -45,6 +45,7 @@ from stepwell.lowering.trees import (
     substitute,
 )
 from stepwell.lowering.values import Values, filter_note
+from stepwell.lowering.void_columns import with_typed_columns
 
 Rule = Callable[["Lowering", TreeNode], Relation]
 Leaf = Callable[[TreeNode], int]
@@ -75,7 +76,7 @@ class Lowering:
         *,
         event_times: EventTimes | None = None,
     ) -> None:
-        taken = take_out(plan)
+        taken = take_out(with_typed_columns(plan))
         self.plan = taken.plan
         self.values = Values(taken.values, builder, lambda rows: self.lower_apart(rows).node)
         self.analysed = analysed

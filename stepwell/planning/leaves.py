@@ -19,7 +19,7 @@ from base.text.months import is_months
 from engine.expressions.types import relabel
 from stepwell.catalyst.scala import scala_items
 from stepwell.catalyst.tree import TreeNode, walk_all
-from stepwell.catalyst.types import arrow_type
+from stepwell.catalyst.types import column_type
 from stepwell.errors import Location, UnsupportedError
 
 BOUNDARY_PREFIX = "stepwell:"
@@ -121,7 +121,7 @@ def _rows(leaf: Any, spark: SparkSession) -> pa.Table:
         leaf = leaf.copy(leaf.output(), leaf.data(), False, leaf.stream())
     dataset = getattr(spark._jvm, "org.apache.spark.sql.classic.Dataset")
     frame = DataFrame(dataset.ofRows(spark._jsparkSession, leaf), spark)
-    types = [arrow_type(field["type"]) for field in json.loads(leaf.schema().json())["fields"]]
+    types = [column_type(field["type"]) for field in json.loads(leaf.schema().json())["fields"]]
     if any(map(is_months, types)):  # Arrow's type for them, which Spark would choose, is unknown to pyarrow
         numbers = [
             column.cast("interval month").cast("int").cast("bigint") if is_months(type_) else column

@@ -162,6 +162,42 @@ FUNCTIONS = (
         ),
     ),
     Breakage(
+        "columns-have-no-type",
+        "A NULL without a type becomes a column for a plan node.",
+        "the batch answer",
+        (Edit("stepwell/lowering/context.py", "take_out(with_typed_columns(plan))", "take_out(plan)"),),
+        (
+            "tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers[columns without a type: distinct]",
+        ),
+        tells="Unsupported cast",
+    ),
+    Breakage(
+        "a-column-of-nulls-is-no-column",
+        "VALUES with a column without a type are refused.",
+        "the batch answer",
+        (
+            Edit("stepwell/planning/leaves.py", "types = [column_type(", "types = [arrow_type("),
+            Edit("stepwell/planning/leaves.py", "import column_type", "import arrow_type"),
+        ),
+        (
+            "tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers[columns without a type: joined]",
+        ),
+        tells="void is not supported",
+    ),
+    Breakage(
+        "a-cast-between-intervals-keeps-all",
+        "An interval of days has hours.",
+        "the batch answer",
+        (
+            Edit(
+                "stepwell/lowering/expressions/casts.py",
+                "        return truncate(made, unit)\n",
+                "        return made\n",
+            ),
+        ),
+        ("tests/stepwell/expressions/test_dates.py::test_time_function_is_sparks",),
+    ),
+    Breakage(
         "nulls-have-no-type",
         "A NULL without a type becomes a column for an aggregate function.",
         "the batch answer",

@@ -13,8 +13,9 @@ from base.text.months import is_months
 from base.text.timestamps import SECOND_US
 from engine.expressions.types import duck_type
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import expression_type
+from stepwell.catalyst.types import expression_type, last_unit, narrow_interval
 from stepwell.lowering.expressions import intervals
+from stepwell.lowering.expressions.day_time_intervals import truncate
 from stepwell.lowering.expressions.fragment import (
     NUMBER_OF_INTERVAL,
     Fragment,
@@ -286,7 +287,16 @@ def _way_out(source: pa.DataType, target: pa.DataType) -> str:
 
 
 def _cast(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    return convert(node, arguments[0], expression_type(node["dataType"]))
+    target = node["dataType"]
+    made = convert(node, arguments[0], expression_type(target))
+    unit = last_unit(target)
+    if unit is not None:
+        return truncate(made, unit)
+    if narrow_interval(target) is not None and made is arguments[0]:
+        raise unsupported_expression(
+            node, f"intervals within {made.type}", "cast the intervals before they are put together"
+        )
+    return made
 
 
 TABLE: dict[str, Rule] = {"Cast": _cast}

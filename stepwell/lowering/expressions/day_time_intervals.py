@@ -18,6 +18,15 @@ from stepwell.lowering.expressions.fragment import (
     unsupported_expression,
 )
 
+_UNITS_US = {"day": DAY_US, "hour": HOUR_US, "minute": MINUTE_US}
+
+
+def truncate(interval: Fragment, unit: str) -> Fragment:
+    """A cast to a type that ends with `unit` drops what is smaller, toward zero. A second keeps its microseconds."""
+    if unit not in _UNITS_US:
+        return interval
+    return derive(f"({interval.sql} - {interval.sql} % {_UNITS_US[unit]})", DURATION, interval)
+
 
 def _make_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """make_dt_interval(days, hours, mins, secs), where secs is a decimal with six digits after the point."""

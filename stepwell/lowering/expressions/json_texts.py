@@ -11,7 +11,7 @@ from base.text import patterns
 from base.text.pattern_columns import kind_of
 from engine.expressions.functions.json_texts import path_steps
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import arrow_type
+from stepwell.catalyst.types import arrow_type, narrow_interval
 from stepwell.lowering.expressions.fragment import Fragment, Rule, call, generic, literal_value, unsupported_expression
 
 CORRUPT_RECORD = "_corrupt_record"
@@ -59,6 +59,8 @@ def _from_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         raise unsupported_expression(node, f"mode {mode}", "use PERMISSIVE or FAILFAST")
     type_ = arrow_type(node["schema"])
     _refuse_keys(node, type_)
+    if (narrow := narrow_interval(node["schema"])) is not None:
+        raise unsupported_expression(node, f"the type {narrow.upper()}", "declare it as INTERVAL DAY TO SECOND")
     corrupt = options.get("columnnameofcorruptrecord", node.get("corrupt") or CORRUPT_RECORD)
     kept = pa.types.is_struct(type_) and type_.get_field_index(corrupt) >= 0
     if kept and type_.field(corrupt).type != pa.string():
@@ -88,12 +90,23 @@ def _refuse_keys(node: TreeNode, type_: pa.DataType) -> None:
 
 def _to_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     options = _options(node, _WRITE_OPTIONS)
+    if narrow := _narrow_interval(node.children[0]):
+        raise unsupported_expression(node, f"the type {narrow.upper()}", "cast the value AS INTERVAL DAY TO SECOND")
     if any(key != pa.string() for key in _map_keys(arguments[0].type)):
         raise unsupported_expression(node, "a map whose keys are not strings", "cast the keys with transform_keys")
     nulls = options.get("ignorenullfields", str(node.get("ignore_nulls", True))).lower() == "false"
     chosen = _patterns(node, options, arguments[0].type, patterns.writer)
     constants = {"nulls": nulls, "patterns": chosen} if any(chosen) else {"nulls": nulls}
     return generic("to_json", pa.string(), *arguments, constants=constants)
+
+
+def _narrow_interval(tree: TreeNode) -> str | None:
+    """The type of an interval in the value whose text Stepwell does not write; None if there is none."""
+    if tree.kind == "SubtractDates":
+        return "interval day"
+    if tree.kind in ("AttributeReference", "Literal", "Cast"):
+        return narrow_interval(tree["dataType"])
+    return next(filter(None, map(_narrow_interval, tree.children)), None)
 
 
 def _map_keys(type_: pa.DataType) -> list[pa.DataType]:

@@ -44,7 +44,7 @@ _STRFTIME = {
 
 
 def _strftime(pattern: str) -> str | None:
-    """The pattern in DuckDB's form; None if one of its fields has none."""
+    """The pattern in DuckDB's form; None if one of its fields has none, and if there is nothing to write, which DuckDB refuses."""
     out = []
     for part in patterns.parts_of(pattern):
         match part:
@@ -54,7 +54,7 @@ def _strftime(pattern: str) -> str | None:
                 out.append(_STRFTIME[letter * count])
             case _:
                 return None
-    return "".join(out)
+    return "".join(out) or None
 
 
 def _date_format(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:

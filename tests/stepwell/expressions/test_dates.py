@@ -71,6 +71,7 @@ READ = (
     "yy-MM-dd",
     "yyyy-MM-dd HH:mm:ss.S",
 )
+NARROW = "cast(iv as interval day)"
 MONTHS_BACK = "timestampdiff(MONTH, timestamp_seconds(1710504000), timestamp_seconds(1705320000 + k))"
 
 CASES = [
@@ -84,7 +85,7 @@ CASES = [
     "make_dt_interval(1, 2, k, m)", "extract(day FROM iv)", "extract(hour FROM iv)", "extract(minute FROM iv)", "add_months(dt, k)", "add_months(dt, 1)", "months_between(ts, ts2)",
     "months_between(dt, ts, false)", "next_day(dt, 'MON')", "next_day(dt, 'sunday')",
     *(f"trunc(dt, '{u}')" for u in UNITS), *(f"date_trunc('{u}', ts)" for u in UNITS), "date_trunc('week', nt)", "date_trunc('month', dt)",
-    *(f"date_format(ts, '{p}')" for p in PATTERNS), "date_format(dt, 'yyyy-MM')", "date_format(nt, 'HH')",
+    *(f"date_format(ts, '{p}')" for p in PATTERNS), "date_format(dt, 'yyyy-MM')", "date_format(ts, '')", "date_format(nt, 'HH')",
     *(f"to_timestamp(mom, '{p}')" for p in READ), "to_date(mom, 'yyyy-MM-dd')", "to_date(mom)", "to_timestamp(mom)", "to_date(ts)", "to_timestamp_ntz(mom)",
     "to_timestamp(date_format(ts, 'yyyy-MM-dd hh:mm:ss a'), 'yyyy-MM-dd hh:mm:ss a')", "to_timestamp(date_format(ts, 'dd MMM yyyy'), 'dd MMM yyyy')", "to_date(date_format(dt, 'yyyyDDD'), 'yyyyDDD')",
     "unix_timestamp(ts)", "unix_timestamp(dt)", "unix_timestamp(mom)", "unix_timestamp(mom, 'yyyy-MM-dd')", "to_unix_timestamp(ts)", "to_unix_timestamp(nt)", "from_unixtime(n)", "from_unixtime(l)", "from_unixtime(n, 'yyyy')",
@@ -99,11 +100,14 @@ CASES = [
     "make_date(2020 + k, 2, 29)", "make_date(2021, k, 31)", "timestampadd(HOUR, k, ts)", "timestampadd(MONTH, k, ts)", "timestampadd(DAY, k, nt)", "timestampdiff(HOUR, ts, ts2)", "datediff(DAY, ts, ts2)",
     "timestampdiff(SECOND, ts, nt)", "timestampdiff(MONTH, ts, ts2)", "date_diff(MONTH, dt, dt2)", "timestampdiff(QUARTER, nt, ts2)", "datediff(YEAR, dt, ts)",
     "timestampdiff(MONTH, timestamp'2024-01-31 12:00:00' + make_dt_interval(0, k), timestamp'2024-02-29 12:00:00')", "datediff(MONTH, make_date(2024, 3, 31), make_date(2023, 2, 25 + k))",
+    NARROW, "cast(- iv as interval hour to minute)", "cast(iv2 as interval minute to second)", "cast(cast(iv as interval hour) as interval day to second)", "dt - dt2 = cast(ts - ts2 as interval day)",
     MONTHS_BACK, "window(ts, '10 minutes')", "window(ts, '10 minutes').start", "window(nt, '1 day').end", "window(ts, '1 week', '1 week', '1 day')",
     "ts > '2020-01-01'", "dt BETWEEN '2000-01-01' AND '2021-01-01'", "ts2 - interval 1 hour < ts",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", sampled(CASES, 3, ("from_utc_timestamp(ts, 'Europe/Paris')", MONTHS_BACK)))
+@pytest.mark.parametrize(
+    "sql", sampled(CASES, 3, ("from_utc_timestamp(ts, 'Europe/Paris')", "date_format(ts, '')", MONTHS_BACK, NARROW))
+)
 def test_time_function_is_sparks(oracle: Oracle, sql: str) -> None:
     oracle.check(sql)

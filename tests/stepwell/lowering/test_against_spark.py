@@ -657,6 +657,31 @@ QUERIES: dict[str, Query] = {
         "sum(b) OVER (PARTITION BY s ORDER BY 1 ROWS UNBOUNDED PRECEDING) AS y "
         "FROM (SELECT * FROM t ORDER BY a, b, d) WINDOW w AS (PARTITION BY s ORDER BY (SELECT NULL))"
     ),
+    **{
+        f"columns without a type: {name}": query
+        for name, query in (
+            (
+                "distinct",
+                "SELECT a, x IS NULL AS y, coalesce(x, a) AS z, cast(x AS DATE) AS w, x <=> NULL AS v, x IN (1, 2) AS i "
+                "FROM (SELECT DISTINCT NULL AS x, a FROM t)",
+            ),
+            (
+                "united and grouped",
+                "SELECT x IS NULL AS k, count(x) AS n, max(a) AS m FROM (SELECT NULL AS x, a FROM t UNION ALL SELECT NULL, a FROM u) GROUP BY x",
+            ),
+            (
+                "joined",
+                "SELECT t.a, v.x IS NULL AS n, q.y IS NULL AS m FROM t JOIN VALUES (NULL, 1), (NULL, 2) AS v(x, k) ON t.a = v.k "
+                "LEFT JOIN (SELECT DISTINCT a, NULL AS y FROM u) AS q ON t.a = q.a",
+            ),
+            (
+                "generated, in windows and of a subquery",
+                "SELECT a, e IS NULL AS f, lag(x) OVER (PARTITION BY x ORDER BY a, b) IS NULL AS l, "
+                "(SELECT max(n) FROM (SELECT NULL AS n FROM u)) IS NULL AS y "
+                "FROM (SELECT a, b, NULL AS x, explode(array(NULL)) AS e FROM (SELECT DISTINCT a, b FROM t))",
+            ),
+        )
+    },
     "count distinct of a constant": "SELECT s, count(DISTINCT 'k') AS x, sum(b) AS z FROM t GROUP BY s",
     "view in a view": lambda spark: (
         spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
@@ -705,7 +730,8 @@ test_event_time.py compares those of event time, which are in streaming tables o
 
 
 NAMED = (
-    "aggregates of NULL", "count distinct of a constant", "count distinct of two columns, of no row of some groups",
+    "aggregates of NULL", "columns without a type: distinct", "columns without a type: joined", "count distinct of a constant",
+    "count distinct of two columns, of no row of some groups",
     "doubles not in, in a projection", "nested keys with doubles: not in", "no groups", "numbers of rows of the first rank",
     "python: of no rows", "rows of the first ranks, by doubles and without partitions", "totals at a distance of months",
     "value that guards a division", "whole partitions", "windows that a constant orders, over sorted rows", "zeros with signs: groups",
