@@ -45,7 +45,7 @@ from stepwell.lowering.trees import (
     substitute,
 )
 from stepwell.lowering.values import Values, filter_note
-from stepwell.lowering.void_columns import with_typed_columns
+from stepwell.lowering.void_columns import as_column, with_typed_columns
 
 Rule = Callable[["Lowering", TreeNode], Relation]
 Leaf = Callable[[TreeNode], int]
@@ -215,7 +215,7 @@ class Lowering:
             return self._materialise_with_values(relation)
         condition = conjunction(relation.predicates)
         predicate = None if condition is None else self.emit(condition, relation)
-        projections = tuple(self.emit(output.tree, relation) for output in relation.outputs)
+        projections = tuple(as_column(self.emit(output.tree, relation)) for output in relation.outputs)
         node = Map((relation.node,), tuple(p.type for p in projections), predicate, projections)
         return self.add(node, [output.id for output in relation.outputs])
 

@@ -1,12 +1,18 @@
 """Columns without a type (void), which are NULL in every row.
 
 No column of a circuit is without a type. So before a plan is lowered, such a column becomes one of booleans wherever a plan node makes it or
-passes it on. An expression that reads it gets the NULL itself, for which each cast and each function has a rule."""
+passes it on. An expression that reads it gets the NULL itself, for which each cast and each function has a rule. What is without a type within a
+column, such as the elements of array(NULL), becomes integers when the expression is a column."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
+from base.arrays import leaf_types
+from engine.model.node import Expression
 from stepwell.catalyst.tree import TreeNode, walk_all
 from stepwell.catalyst.types import TYPE_OF_VOID_COLUMNS, VOID
 from stepwell.lowering.trees import literal, transform, with_typed_nulls
@@ -18,6 +24,25 @@ _AROUND_COLUMNS = frozenset({"Alias", "SortOrder"})
 def with_typed_columns(plan: TreeNode) -> TreeNode:
     """The plan without columns of the type void, also in its subqueries."""
     return _plan(plan) if any(node.get("dataType") == VOID for node in walk_all(plan)) else plan
+
+
+def as_column(made: Expression) -> Expression:
+    """The expression as a column. DuckDB's form of a NULL without a type is an INTEGER."""
+    if not pa.types.is_nested(made.type) or not any(map(pa.types.is_null, leaf_types(made.type))):
+        return made
+    return replace(made, type=_typed(made.type))
+
+
+def _typed(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_null(kind):
+        return pa.int32()
+    if pa.types.is_map(kind):
+        return pa.map_(_typed(kind.key_type), _typed(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", _typed(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _typed(field.type)) for field in kind])
+    return kind
 
 
 def _plan(node: TreeNode) -> TreeNode:

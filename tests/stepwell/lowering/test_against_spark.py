@@ -666,6 +666,16 @@ QUERIES: dict[str, Query] = {
                 "FROM (SELECT DISTINCT NULL AS x, a FROM t)",
             ),
             (
+                "of a rollup, in order",
+                "SELECT a, x IS NULL AS n, grouping(x) AS g, count(*) AS c FROM (SELECT a, NULL AS x FROM t) GROUP BY ROLLUP (a, x) "
+                "ORDER BY x, g, a, c LIMIT 3",
+            ),
+            (
+                "within others",
+                "SELECT a, x.f IS NULL AS n, size(y) AS m, z[0] IS NULL AS e FROM (SELECT DISTINCT a, named_struct('f', NULL, 'g', a) AS x, "
+                "array(NULL, NULL) AS y, array(NULL) AS z FROM t)",
+            ),
+            (
                 "united and grouped",
                 "SELECT x IS NULL AS k, count(x) AS n, max(a) AS m FROM (SELECT NULL AS x, a FROM t UNION ALL SELECT NULL, a FROM u) GROUP BY x",
             ),
