@@ -52,7 +52,8 @@ from coordinator.transition.course import Course, Running
 from coordinator.transition.disk_room import Room
 from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Look, Measure
 from coordinator.transition.reread_portions import ReadingAgain
-from coordinator.transition.transitions import MAY_BE_OF_TRANSITION, Transitions
+from coordinator.transition.step_faults import MAY_BE_OF_TRANSITION
+from coordinator.transition.transitions import Transitions
 from engine.analysis.column_names import input_names, with_names
 from engine.errors import EngineError
 from engine.model.numbers import NumberedCircuit

@@ -52,11 +52,10 @@ from coordinator.transition.portions import Portions
 from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.prepared_request import Prepared, choices_of, prepare
 from coordinator.transition.report import TransitionReport, preparing
-from engine.errors import DataError, TaskLost
+from coordinator.transition.step_faults import Losses, Turn, turn_of_fault
 from engine.model.filling import HASHES
 from engine.resident.crew import Crew
 from engine.resident.messages import Size
-from engine.run.reading_again import CANNOT_READ
 from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
@@ -69,19 +68,12 @@ from io_kafka.step_log.revision_records import (
     RevisionTurn,
     TurnTo,
 )
-from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching
+from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling
 
 _log = structlog.get_logger("coordinator.transition.transitions")
 
 CLEARED_BYTES_MAX = 128 << 20
 """What is removed between two checkpoints. A checkpoint keeps what it removes until the next one, so this bounds its undo."""
-
-LOSSES_MAX = 2
-"""A worker that is lost in one step twice is lost by what the step does, more likely than by its machine."""
-
-MAY_BE_OF_TRANSITION: tuple[type[Exception], ...] = (DataError, *CANNOT_READ)
-"""Faults that end a step, and that the transition may have caused. In the step of the switch, input may be gone that only the next project
-reads."""
 
 ERROR_CHARACTERS_MAX = 500
 """How many characters of an error a record of the step log has."""
@@ -109,7 +101,7 @@ class Transitions:
         self._topic_findings: TopicFindings | None = None
         self._sizes: Sequence[Size] | None = None
         self._report = TransitionReport(board, files.kafka.outside.monotonic)
-        self._losses, self._lost_at = 0, -1
+        self._losses = Losses()
         self.may_begin = True
         """Whether the run goes on until it is stopped."""
 
@@ -361,38 +353,17 @@ class Transitions:
     def take_fault(self, fault: Exception) -> bool:
         """Whether a fault that ended a step is of the transition alone: then it has been recorded, and the previous project goes on."""
         phase = self._writer.state.revisions.phase
-        if isinstance(phase, Switching):
-            self._record_turn("taken_back", phase.switch.step, fault)
-            return True
-        node = getattr(fault, "node", None)
-        if not isinstance(phase, Filling) or node is None:
-            return False
-        if node < len(self.course.document(phase.before).circuit.nodes):
-            return False
-        step = self._step_that_fills()
-        # Nothing is filled yet, so there is nothing to go on with either.
-        self._record_turn("abort" if step is None else "detached", step, fault)
-        return True
-
-    def _step_that_fills(self) -> int | None:
-        """The last step of the transition that has failed or may have, as far as it is divided; None before the first one."""
-        log = self._writer.state
-        step = min(log.steps, log.division_next - 1)
-        return step if log.revisions.passage_that_fills(step) is not None else None
+        former = len(self.course.document(phase.before).circuit.nodes) if isinstance(phase, Filling) else 0
+        return self._take_turn(turn_of_fault(self._writer.state, fault, former))
 
     def take_loss(self) -> bool:
-        """Whether workers were lost twice in a step that is not written, so that a new node may be the cause. Then the transition goes another
-        way, and the previous project goes on alone."""
-        phase, step = self._writer.state.revisions.phase, self._writer.state.steps
-        self._losses = self._losses + 1 if self._lost_at == step else 1
-        self._lost_at = step
-        failed = phase.switch.step if isinstance(phase, Switching) else self._step_that_fills()
-        if self._losses < LOSSES_MAX or failed != step or not isinstance(phase, Filling | Switching):
-            return False
-        self._losses = 0
-        fault = TaskLost(f"workers were lost {LOSSES_MAX} times in step {step}")
-        self._record_turn("taken_back" if isinstance(phase, Switching) else "detached", step, fault)
-        return True
+        """Whether workers were lost so often in a step that is not written that the transition has gone another way."""
+        return self._take_turn(self._losses.turn(self._writer.state))
+
+    def _take_turn(self, turn: Turn | None) -> bool:
+        if turn is not None:
+            self._record_turn(*turn)
+        return turn is not None
 
     def _record_turn(self, reason: TurnTo, step: int | None, fault: Exception | None = None) -> None:
         phase, writer = self._writer.state.revisions.phase, self._writer

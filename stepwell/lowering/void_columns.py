@@ -30,18 +30,18 @@ def as_column(made: Expression) -> Expression:
     """The expression as a column. DuckDB's form of a NULL without a type is an INTEGER."""
     if not pa.types.is_nested(made.type) or not any(map(pa.types.is_null, leaf_types(made.type))):
         return made
-    return replace(made, type=_typed(made.type))
+    return replace(made, type=_with_types(made.type))
 
 
-def _typed(kind: pa.DataType) -> pa.DataType:
+def _with_types(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_null(kind):
         return pa.int32()
     if pa.types.is_map(kind):
-        return pa.map_(_typed(kind.key_type), _typed(kind.item_type))
+        return pa.map_(_with_types(kind.key_type), _with_types(kind.item_type))
     if pa.types.is_list(kind):
-        return pa.list_(pa.field("element", _typed(kind.value_type)))
+        return pa.list_(pa.field("element", _with_types(kind.value_type)))
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _typed(field.type)) for field in kind])
+        return pa.struct([pa.field(field.name, _with_types(field.type)) for field in kind])
     return kind
 
 

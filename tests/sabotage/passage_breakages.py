@@ -236,7 +236,7 @@ PASSAGES = (
         A_RUNS_ON,
         (
             Edit(
-                TRANSITIONS_,
+                "coordinator/transition/step_faults.py",
                 "(DataError, *CANNOT_READ)",
                 "(DataError,)",
             ),
