@@ -62,6 +62,7 @@ RULES: Mapping[str, Rule] = {
     "Repartition": transparent.lower,
     "RepartitionByExpression": transparent.lower,
     "RebalancePartitions": transparent.lower,
+    "CollectMetrics": transparent.lower_observed,
     "WindowGroupLimit": window_limit.lower,
     "UnionLoop": recursion.lower,
     "UnionLoopRef": recursion.lower_reference,

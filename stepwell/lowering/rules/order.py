@@ -39,7 +39,7 @@ _FORGET = frozenset({"Sort", "Aggregate", "Join", "Distinct", "UnionLoop", "Unio
 _PASS = frozenset(
     {
         "Project", "Filter", "SubqueryAlias", "View", "ResolvedHint", "EventTimeWatermark", "LocalLimit", "Repartition",
-        "RepartitionByExpression", "RebalancePartitions",
+        "RepartitionByExpression", "RebalancePartitions", "CollectMetrics",
     }
 )  # fmt: skip
 """The nodes that hand on every row with its order, and do not read it."""

@@ -8,8 +8,18 @@ from stepwell.lowering.context import Lowering
 from stepwell.lowering.relation import Relation
 from stepwell.lowering.rules.order import LIMITS, UNUSED_NOTE, reader_above, sort_relation
 
+OBSERVED_NOTE = (
+    "observe() collects nothing, because no run of the query ends; publish a view with these aggregates instead"
+)
+
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
+    return context.lower(node.children[0])
+
+
+def lower_observed(context: Lowering, node: TreeNode) -> Relation:
+    """`observe` passes its rows on. Its metrics are of one run of a query, which a view does not have."""
+    context.note(OBSERVED_NOTE)
     return context.lower(node.children[0])
 
 

@@ -693,6 +693,14 @@ QUERIES: dict[str, Query] = {
         )
     },
     "count distinct of a constant": "SELECT s, count(DISTINCT 'k') AS x, sum(b) AS z FROM t GROUP BY s",
+    "observed, below a LIMIT": lambda spark: (
+        spark.table("t")
+        .orderBy("a", "b", "s", "d")
+        .observe("m", F.count(F.lit(1)).alias("n"))
+        .select("a", "b")
+        .limit(3)
+    ),
+    "observed": lambda spark: spark.table("t").observe("m", F.count(F.lit(1)).alias("n")).groupBy("a").count(),
     "view in a view": lambda spark: (
         spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
     ),
