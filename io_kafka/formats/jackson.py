@@ -232,11 +232,23 @@ def join_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
+class Halved(str):
+    """A text in which lone surrogates became '?'. `whole`: the text that has them, for a value that is written as JSON again."""
+
+    whole: str
+
+
 def without_lone_surrogates(text: str) -> str:
     """Joins surrogate pairs; a lone surrogate becomes '?', as when Java encodes it."""
     if text.isascii():
         return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace_surrogate")
+    units = text.encode("utf-16-le", "surrogatepass")
+    try:
+        return units.decode("utf-16-le")
+    except UnicodeDecodeError:
+        halved = Halved(units.decode("utf-16-le", "replace_surrogate"))
+        halved.whole = units.decode("utf-16-le", "surrogatepass")
+        return halved
 
 
 _ESCAPED = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
@@ -261,21 +273,21 @@ def _register() -> None:
 
 _register()
 
-_MUST_ESCAPE = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')
+_MUST_ESCAPE = re.compile(r'["\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
 def _escape(match: re.Match[str]) -> str:
-    """Jackson's generator of bytes escapes control characters, and what takes two UTF-16 units."""
+    """Jackson's generator of bytes escapes control characters, what takes two UTF-16 units, and half of such a pair."""
     char = match[0]
     if char in _SHORT_ESCAPES:
         return _SHORT_ESCAPES[char]
-    units = char.encode("utf-16-be").hex().upper()
+    units = char.encode("utf-16-be", "surrogatepass").hex().upper()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _quote(text: str) -> str:
-    return '"' + _MUST_ESCAPE.sub(_escape, text) + '"'
+    return '"' + _MUST_ESCAPE.sub(_escape, text.whole if isinstance(text, Halved) else text) + '"'
 
 
 def render_node(node: Node) -> str:
