@@ -29,7 +29,14 @@ CONSTRUCTS: Mapping[str, tuple[str, str]] = {
     "TransformWithState": ("transformWithState is not supported yet", _ELSEWHERE),
     "ScriptTransformation": ("TRANSFORM with a script is not supported yet", _ELSEWHERE),
     "WithCTE": ("a CTE that is not inlined is not supported yet", "Define it as a temporary view"),
-    "AsOfJoin": ("AS OF joins are not supported yet", _ELSEWHERE),
+    "AttachDistributedSequence": (
+        "zipWithIndex() numbers rows as they come, and a replay would number others",
+        "Use row_number() OVER (ORDER BY ...)",
+    ),
+    "AsOfJoin": (
+        "AS OF joins are not supported yet",
+        "Write LEFT JOIN LATERAL (SELECT ... FROM q WHERE q.k = t.k AND q.ts <= t.ts ORDER BY q.ts DESC LIMIT 1)",
+    ),
 }
 
 

@@ -203,7 +203,9 @@ class _Carrier:
         left, right = children
         kind = join_type(node)
         if left is not None and right is not None:
-            raise UnsupportedPlan(node.kind, "a join of the recursive name with itself is not supported", _REMEDY)
+            raise UnsupportedPlan(
+                node.kind, "the recursive name on both sides of a JOIN, EXCEPT or INTERSECT is not supported", _REMEDY
+            )
         if kind not in (_LEFT_IS_READ if left is not None else _RIGHT_IS_READ):
             raise UnsupportedPlan(
                 node.kind,

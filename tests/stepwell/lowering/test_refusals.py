@@ -115,7 +115,7 @@ def test_all_that_cannot_be_replayed_in_a_view_is_found_at_once(spark: SparkSess
 
 
 RECURSIVE = {
-    "SELECT a, b FROM t UNION ALL SELECT p.x, q.y FROM r AS p JOIN r AS q ON p.y = q.x": "a join of the recursive name with itself",
+    "SELECT a, b FROM t UNION ALL SELECT p.x, q.y FROM r AS p JOIN r AS q ON p.y = q.x": "the recursive name on both sides",
     "SELECT a, b FROM t UNION ALL SELECT a, b FROM t WHERE EXISTS (SELECT 1 FROM r WHERE r.y = t.a)": "on this side of a LeftSemi join",
     "SELECT a, b FROM t UNION ALL (SELECT x, y + 1 FROM r WHERE y < 3 UNION ALL SELECT a, c FROM u)": "would never end",
     "SELECT a, b FROM t UNION ALL SELECT x, y + 1 FROM r JOIN t ON x = t.a JOIN u ON y = u.a JOIN g ON x = gid "
