@@ -45,11 +45,6 @@ def is_months(type_: pa.DataType) -> bool:
     return type_ in _WORDS
 
 
-def type_text(type_: pa.DataType) -> str:
-    """A type as users know it, if it is that of an interval; otherwise Arrow's name."""
-    return f"INTERVAL {_WORDS[type_]}" if is_months(type_) else str(type_)
-
-
 def months_text(months: int, type_: pa.DataType) -> str:
     """INTERVAL '1-2' YEAR TO MONTH."""
     if type_ == MONTH:

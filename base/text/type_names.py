@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from base.text.months import is_months, type_text
+from base.text.months import MONTH, YEAR, YEAR_TO_MONTH
 
 _NAMES = {
     pa.bool_(): "BOOLEAN",
@@ -24,6 +24,10 @@ _NAMES = {
     pa.timestamp("us", "UTC"): "TIMESTAMP",
     pa.timestamp("us"): "TIMESTAMP_NTZ",
     pa.duration("us"): "INTERVAL DAY TO SECOND",
+    YEAR_TO_MONTH: "INTERVAL YEAR TO MONTH",
+    YEAR: "INTERVAL YEAR",
+    MONTH: "INTERVAL MONTH",
+    pa.null(): "VOID",
 }
 ELEMENT = "[]"
 """The step of a path into an array, and to the values of a map, whose keys have no limits. A step into a struct is a field's name."""
@@ -42,8 +46,6 @@ def sql_type(
         return declared[path]
     if kind in _NAMES:
         return _NAMES[kind]
-    if is_months(kind):
-        return type_text(kind)
     if pa.types.is_decimal128(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
     if pa.types.is_list(kind):

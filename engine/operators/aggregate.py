@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Bools, Int64s
-from base.text.months import type_text
+from base.text.type_names import sql_type
 from engine.accumulators import doubles
 from engine.accumulators.canonical import canonical, one_nan
 from engine.model.aggregates import Aggregate, AggregateCall
@@ -258,7 +258,7 @@ def _difference(
 
 def overflow(call: AggregateCall, keys: Keys, group: int) -> ResultOverflow:
     what = (
-        f"{call.function}(c{call.argument}) of group {text_of_group(keys, group)} does not fit {type_text(call.type)}."
+        f"{call.function}(c{call.argument}) of group {text_of_group(keys, group)} does not fit {sql_type(call.type)}."
     )
     return ResultOverflow(what, USE_A_WIDER_TYPE)
 

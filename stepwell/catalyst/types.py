@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
 from base.text.months import MONTH, YEAR, YEAR_TO_MONTH
+from base.text.type_names import sql_type
 
 DECIMAL_DIGITS_MAX = 38  # the limit of Spark's decimals, and of decimal128
 
@@ -154,7 +155,7 @@ def catalyst_type(type_: pa.DataType) -> Any:
         ]
         return {"type": "struct", "fields": fields}
     if type_ not in _CATALYST_NAMES:
-        raise UnsupportedType(str(type_))
+        raise UnsupportedType(sql_type(type_))
     return _CATALYST_NAMES[type_]
 
 

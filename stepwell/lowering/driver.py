@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from base.text.type_names import sql_type
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import Constant, LastByKey, Source
 from io_kafka.formats.message_fields import MESSAGE_TYPES
@@ -210,7 +211,7 @@ class _Driver:
             context.refuse(
                 UnsupportedPlan(
                     flow.tree.kind,
-                    f"the query gives types {', '.join(map(str, found))}; declared are {', '.join(map(str, types))}",
+                    f"the query gives types {', '.join(map(sql_type, found))}; declared are {', '.join(map(sql_type, types))}",
                     "Cast the query's columns to the declared types",
                 )
             )

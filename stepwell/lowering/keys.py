@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from base.text.type_names import sql_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.trees import call
@@ -25,7 +26,8 @@ def normal(tree: TreeNode, type_: pa.DataType) -> TreeNode:
     if pa.types.is_nested(type_) and holds_floating(type_):
         raise UnsupportedPlan(
             "Aggregate",
-            f"a value of type {type_} that an aggregate function compares has floating-point values inside, which is not supported yet",
+            f"a value of type {sql_type(type_)} that an aggregate function compares has floating-point values inside, "
+            "which is not supported yet",
             "Use the fields as values of their own, or cast them to a decimal",
         )
     return normal_key(tree, type_)

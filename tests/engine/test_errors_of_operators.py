@@ -376,7 +376,7 @@ def test_a_group_whose_sum_does_not_fit_counts_when_it_closes() -> None:
     rows = [("a", 5, HUGE), ("a", 5, HUGE), ("b", 5, 1), ("a", 6, 2)]
     assert not _ran(SUMS, [rows], (0, 1), store, errors).num_rows and errors.is_nothing
     made = _ran(SUMS, [[("a", 7, HUGE)]], (1, 6), store, errors)
-    assert errors.rows == 1 and "does not fit int64" in errors.example
+    assert errors.rows == 1 and "does not fit BIGINT" in errors.example
     assert sorted(zip(made.column(0).to_pylist(), made.column(2).to_pylist(), strict=True)) == [("a", 2), ("b", 1)]
     assert _ran(SUMS, [[]], (6, 9), store, errors).num_rows == 1 and errors.rows == 1, "the group is closed"
     with pytest.raises(DataError, match="does not fit") as raised:

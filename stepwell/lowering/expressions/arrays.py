@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from base.text.months import is_months
+from base.text.type_names import sql_type
 from engine.expressions.functions.sequences import ELEMENTS_MAX
 from engine.expressions.types import quote_name
 from stepwell.catalyst.tree import TreeNode
@@ -42,7 +43,7 @@ def _comparison_rule(function: str, result: pa.DataType | None = None) -> Rule:
         array = arguments[0]
         if pa.types.is_nested(array.type.value_type):
             raise unsupported_expression(
-                node, f"elements of type {array.type.value_type}", "use arrays of plain values"
+                node, f"elements of type {sql_type(array.type.value_type)}", "use arrays of plain values"
             )
         return generic(function, array.type if result is None else result, *arguments)
 
@@ -94,7 +95,7 @@ def _sequence_of_times(node: TreeNode, type_: pa.DataType, arguments: tuple[Frag
     step = arguments[2].type if len(arguments) > 2 else DURATION
     if not (pa.types.is_temporal(arguments[0].type) and (step == DURATION or is_months(step))):
         raise unsupported_expression(
-            node, f"a sequence of type {arguments[0].type}", "make a sequence of numbers, and add them"
+            node, f"a sequence of type {sql_type(arguments[0].type)}", "make a sequence of numbers, and add them"
         )
     return generic("sequence_of_times", type_, *arguments, raises=True)
 

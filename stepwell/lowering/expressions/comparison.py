@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from base.text.type_names import sql_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions.fragment import (
     Fragment,
@@ -70,7 +71,9 @@ def _of_one_type(node: TreeNode, operator: str, arguments: tuple[Fragment, ...])
     for other in others:
         same = renamed_fields(other, first.type)
         if same is None:
-            raise unsupported_expression(node, f"{first.type} {operator} {other.type}", "cast both sides to one type")
+            raise unsupported_expression(
+                node, f"{sql_type(first.type)} {operator} {sql_type(other.type)}", "cast both sides to one type"
+            )
         made.append(same)
     return tuple(made)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from base.text.type_names import sql_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
 from stepwell.lowering.expressions.comparison import order_value
@@ -92,7 +93,9 @@ def _normalize(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """The value with one form of zero and one form of NaN, also within structs and arrays, as grouping and joining need it."""
     found = _normal_parts(arguments[0], arguments[0].type)
     if found is None:
-        raise unsupported_expression(node, f"a key of type {arguments[0].type}", "use its parts as keys of their own")
+        raise unsupported_expression(
+            node, f"a key of type {sql_type(arguments[0].type)}", "use its parts as keys of their own"
+        )
     return found
 
 

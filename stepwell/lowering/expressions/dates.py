@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from base.text.timestamps import DAY_US, HOUR_US, MINUTE_US, SECOND_US
+from base.text.type_names import sql_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, TIMESTAMP, arrow_type
 from stepwell.lowering.expressions.fragment import (
@@ -97,7 +98,7 @@ def _add_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     moment, interval = arguments
     if interval.type != DURATION:
         raise unsupported_expression(
-            node, f"an interval of type {interval.type}", "use INTERVAL ... DAY TO SECOND or months"
+            node, f"an interval of type {sql_type(interval.type)}", "use INTERVAL ... DAY TO SECOND or months"
         )
     return derive(f"make_timestamp({micros(moment)} + {interval.sql})", moment.type, *arguments, raises=True)
 

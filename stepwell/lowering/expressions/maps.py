@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from base.text.type_names import sql_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.expressions.fragment import (
@@ -36,7 +37,7 @@ def _map_of_entries(node: TreeNode, key: pa.DataType, item: pa.DataType, entries
     """The map of a list of entries. It raises for a key that is null or repeated."""
     if pa.types.is_floating(key) or pa.types.is_nested(key):
         raise unsupported_expression(
-            node, f"a map with keys of type {key}", "use keys of another type, such as decimals or strings"
+            node, f"a map with keys of type {sql_type(key)}", "use keys of another type, such as decimals or strings"
         )
     type_ = pa.map_(key, item)
     sql = f"map_from_entries({cast(entries, _entries_type(type_))})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from base.text.type_names import sql_type
 from engine.expressions.functions import Failure, printf
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions.fragment import (
@@ -68,7 +69,9 @@ def _format_string(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
             )
         if not printf.fits(part, values[part.argument].type):
             raise unsupported_expression(
-                node, f"%{part.letter} of {values[part.argument].type}", "cast the value, or use %s and a STRING"
+                node,
+                f"%{part.letter} of {sql_type(values[part.argument].type)}",
+                "cast the value, or use %s and a STRING",
             )
     if not values:
         raise unsupported_expression(node, "a format without values", "write it as a text")

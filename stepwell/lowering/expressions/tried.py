@@ -12,7 +12,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from base.text.type_names import sql_type
 from stepwell.catalyst.tree import TreeNode
+from stepwell.catalyst.types import expression_type
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derive, unsupported_expression
 
 _RAISED = re.compile(r"error\('(?:[^']|'')*'\)")
@@ -33,10 +35,14 @@ def lower_try(rule: Rule, node: TreeNode, arguments: tuple[Fragment, ...]) -> Fr
     if node.get("evalMode") == "LEGACY" and not (
         pa.types.is_string(arguments[0].type) or pa.types.is_temporal(arguments[0].type)
     ):
-        raise unsupported_expression(node, f"LEGACY mode over {arguments[0].type}", _ADVICE)
+        raise unsupported_expression(
+            node,
+            f"a try_ function that makes {sql_type(expression_type(node['dataType']))} of {sql_type(arguments[0].type)}",
+            "use timestamp_seconds(x) for a number of seconds, or CAST with CASE to guard it",
+        )
     if node.kind == "Cast" and pa.types.is_nested(arguments[0].type):
         raise unsupported_expression(
-            node, f"a cast of {arguments[0].type} that is tried", "use transform, and try each element"
+            node, f"a cast of {sql_type(arguments[0].type)} that is tried", "use transform, and try each element"
         )
     order = range(len(arguments))
     bound: dict[int, str] = {}

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from base.text.months import is_months
+from base.text.type_names import sql_type
 from engine.accumulators.order_bytes import DESCENDING
 from engine.model.aggregates import AggregateFunction
 from engine.operators.aggregate_functions import FUNCTIONS
@@ -145,7 +146,7 @@ def _extreme(function: AggregateFunction) -> Reader:
         if pa.types.is_nested(type_) and holds_floating(type_):
             raise UnsupportedPlan(
                 written.function.kind,
-                f"{function} of {type_}, which has floating-point values inside, is not supported yet",
+                f"{function} of {sql_type(type_)}, which has floating-point values inside, is not supported yet",
                 "Cast them to a decimal, or use min_by or max_by with the fields that decide",
             )
         if DESCENDING in str(type_):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from base.text.type_names import sql_type
 from engine.accumulators.sort_bytes import has_order
 from engine.model.ordered import SortKey, TopK
 from stepwell.catalyst.tree import TreeNode
@@ -92,6 +93,6 @@ def _refuse_types_without_order(context: Lowering, order: tuple[SortKey, ...], m
         if not has_order(types[key.column]) and not context.refusals:
             raise UnsupportedPlan(
                 "Sort",
-                f"ORDER BY a value of type {types[key.column]} below a LIMIT is not supported",
+                f"ORDER BY a value of type {sql_type(types[key.column])} below a LIMIT is not supported",
                 "Order by a column of another type",
             )

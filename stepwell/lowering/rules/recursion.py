@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from base.text.type_names import sql_type
 from engine.analysis.recursion_body import foreign_nodes, traces_of
 from engine.model.circuit import Node, Recursion
 from engine.model.rows import Source
@@ -79,10 +80,10 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     if context.refusals:
         return context.relation_over(anchor.node, identifiers)
     if context.builder.types(below.node) != (*types, pa.int64()):
-        theirs = ", ".join(map(str, context.builder.types(below.node)[:-1]))
+        theirs = ", ".join(map(sql_type, context.builder.types(below.node)[:-1]))
         raise UnsupportedPlan(
             node.kind,
-            f"the recursive part has the types {theirs}, and the first part has {', '.join(map(str, types))}",
+            f"the recursive part has the types {theirs}, and the first part has {', '.join(map(sql_type, types))}",
             "Cast the columns to the same types",
         )
     context.note(_NOTE)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from base.text.type_names import sql_type
 from engine.accumulators.sort_bytes import has_order
 from engine.model.ordered import SortKey
 from stepwell.catalyst.tree import TreeNode
@@ -19,7 +20,9 @@ def sort_key(context: Lowering, column: int, item: TreeNode, type_: pa.DataType)
     """The sort key of a SortOrder, whose value is in the column."""
     if not has_order(type_) and not context.refusals:
         raise UnsupportedPlan(
-            "Window", f"ORDER BY of {type_} in OVER (...) is not supported", "Order by a column of another type"
+            "Window",
+            f"ORDER BY of {sql_type(type_)} in OVER (...) is not supported",
+            "Order by a column of another type",
         )
     direction, nulls = item["direction"]["object"], item["nullOrdering"]["object"]
     return SortKey(column, direction.endswith("Ascending$"), nulls.endswith("NullsFirst$"))

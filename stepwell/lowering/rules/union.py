@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from base.text.type_names import sql_type
 from engine.model.node import Types
 from engine.model.rows import Map, Union
 from stepwell.catalyst.tree import TreeNode
@@ -30,10 +31,10 @@ def unite(context: Lowering, relations: Sequence[Relation]) -> Relation:
         if node is None:
             if context.refusals:
                 return first  # a stand-in, whose columns have no meaning
-            theirs = ", ".join(map(str, context.builder.types(other.node)))
+            theirs = ", ".join(map(sql_type, context.builder.types(other.node)))
             raise UnsupportedPlan(
                 "Union",
-                f"input {position} of a UNION has types {theirs}, the first has {', '.join(map(str, types))}",
+                f"input {position} of a UNION has types {theirs}, the first has {', '.join(map(sql_type, types))}",
                 "Cast the columns to the same types in every branch",
             )
         nodes.append(node)

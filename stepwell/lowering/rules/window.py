@@ -75,6 +75,7 @@ _TOTALS = frozenset({"count", "sum", "avg", "min", "max"})
 """The functions that a Window computes of whole partitions as well as an Aggregate does, if it reads the partitions anyway."""
 _FIRST_ROWS_MAX = 1_000
 """Spark too keeps the first rows of partitions apart up to that number."""
+_TIES_REMEDY = "Order by a column. All rows tie in a constant, so to have all rows of the partition leave out ORDER BY and the frame"
 _RANGE_REMEDY = "Use a number, a date or a timestamp in ORDER BY, and a literal distance in its type; or a ROWS frame"
 _ONE_PARTITION = "a window without PARTITION BY: all its rows meet on one worker, and each step that changes one of them reads them all"
 
@@ -332,7 +333,7 @@ def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: t
     if argument is not None and default is not None and types[argument] != types[default]:
         raise UnsupportedPlan(
             "Window",
-            f"the default of lead or lag has type {types[default]}, and its value has type {types[argument]}",
+            f"the default of lead or lag has type {sql_type(types[default])}, and its value has type {sql_type(types[argument])}",
             "Give the fields of both the same names",
         )
     frame = _frame(read.frame, order, types)
@@ -404,6 +405,8 @@ def _range_bound(
             return int(value) // DAY_US
         if (pa.types.is_date32(type_) or pa.types.is_timestamp(type_)) and is_months(distance):
             return Months(int(value)) if int(value) else 0
+    if not order:
+        raise UnsupportedPlan("Window", "a RANGE frame at a distance from a constant is not supported", _TIES_REMEDY)
     raise UnsupportedPlan(
         "Window", f"a RANGE frame at a distance from {sql_type(type_)} is not supported", _RANGE_REMEDY
     )

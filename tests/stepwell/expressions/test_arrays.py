@@ -60,8 +60,8 @@ def test_array_function_is_sparks(oracle: Oracle, sql: str) -> None:
         ("array_sort(arr, (x, y) -> y - x)", "a comparator"),
         ("array_sort(arr, (left, right) -> if(left < right, 1, if(left > right, -1, 0)))", "a comparator"),
         ("array_sort(arr, (left, right) -> if(left < right, -1, if(left > right, 1, 0)))", "a comparator"),
-        ("array_distinct(array(st))", "elements of type struct"),
-        ("try_cast(arrs AS array<int>)", "a cast of list"),
+        ("array_distinct(array(st))", "elements of type STRUCT<a: INT, b: STRING>"),
+        ("try_cast(arrs AS array<int>)", "a cast of ARRAY<STRING>"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(oracle: Oracle, sql: str, what: str) -> None:

@@ -29,7 +29,7 @@ def test_map_function_is_sparks(oracle: Oracle, sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "what"),
     [
-        ("map(d, i)", "a map with keys of type double"),
+        ("map(d, i)", "a map with keys of type DOUBLE"),
         ("to_json(map(i, s))", "a map whose keys are not strings"),
     ],
 )

@@ -25,6 +25,7 @@ REFUSED = {
     "SELECT a, histogram_numeric(b, 3) OVER (PARTITION BY a ORDER BY b) AS x FROM t": "the aggregate function histogram_numeric",
     "SELECT a, max(struct(d)) OVER (PARTITION BY a ORDER BY b) AS x FROM t": "has floating-point values inside",
     "SELECT a, sum(b) OVER (ORDER BY CAST(b AS DECIMAL(20, 1)) RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM t": "a RANGE frame",
+    "SELECT a, sum(b) OVER (ORDER BY CAST(1 AS INT) RANGE BETWEEN CURRENT ROW AND 1 FOLLOWING) AS x FROM t": "a distance from a constant",
     "SELECT a FROM t WHERE b > (SELECT max(to_number(s, '999')) FROM u)": "ToNumber",
     "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE to_number(s, '999') = 1)": "ToNumber",
     "SELECT quote(s) AS x FROM t": "the function quote",
@@ -36,6 +37,7 @@ REFUSED = {
     "SELECT a, median(make_dt_interval(b)) AS p FROM t GROUP BY a": "a percentile of an interval",
     "SELECT a, max(struct(d)) AS p FROM t GROUP BY a": "has floating-point values inside",
     "SELECT a, collect_set(struct(d)) AS p FROM t GROUP BY a": "has floating-point values inside",
+    "SELECT map(a, s) AS m, count(*) AS n FROM t GROUP BY map(a, s)": "MapSort",
     "SELECT a, NULL AS m FROM t": "column m has the type void",
     "SELECT a, struct() AS m FROM t": "struct<>",
     "SELECT a, array(named_struct()) AS m FROM t": "struct<>",
@@ -63,6 +65,12 @@ def test_a_refusal_names_the_construct_the_view_and_its_line(spark: SparkSession
 @pytest.mark.parametrize("name", INSTEAD)
 def test_what_is_advised_is_supported(spark: SparkSession, name: str) -> None:
     lower(Workbench(spark).tables("t").view("v", f"SELECT {INSTEAD[name].query} AS x FROM t").project())
+
+
+def test_a_map_is_grouped_by_its_entries(spark: SparkSession) -> None:
+    """docs/sql.md says so."""
+    query = "SELECT array_sort(map_entries(map(a, s))) AS m, count(*) AS n FROM t GROUP BY array_sort(map_entries(map(a, s)))"
+    lower(Workbench(spark).tables("t").view("v", query).project())
 
 
 ADVISED = {
@@ -217,7 +225,7 @@ def test_everything_is_found_at_once_in_a_view_and_in_those_that_read_it(spark: 
     found = [(error.view, error.message.split(" (Spark")[0]) for error in survey(bench.project()).errors]
     assert sorted(found) == [
         ("v", "expression ToNumber is not supported"),
-        ("v", "max of struct<d: double>, which has floating-point values inside, is not supported yet"),
+        ("v", "max of STRUCT<d: DOUBLE>, which has floating-point values inside, is not supported yet"),
         ("w", "expression ToNumber is not supported"),
     ]
 
