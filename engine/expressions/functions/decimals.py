@@ -71,7 +71,14 @@ def _round(value: str, digits: int, mode: str, precision: int, scale: int) -> st
     return fit(_EXACT.add(exact, Decimal(0)), precision, scale)
 
 
+def _whole_quotient(a: str, b: str, precision: int) -> int:
+    """The whole part of the quotient, as a decimal of so many digits. Of a longer one than BIGINT has, Spark keeps the last 64 bits."""
+    whole = int(fit(_EXACT.divide_int(Decimal(a), Decimal(b)), precision, 0))
+    return (whole + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 FUNCTIONS = (
+    row_function("spark_decimal_div", "VARCHAR VARCHAR INTEGER", "BIGINT", _whole_quotient),
     row_function("spark_decimal", "VARCHAR VARCHAR VARCHAR INTEGER INTEGER", "VARCHAR", _operate),
     row_function("spark_round_decimal", "VARCHAR INTEGER VARCHAR INTEGER INTEGER", "VARCHAR", _round),
 )

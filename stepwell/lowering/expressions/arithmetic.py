@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from base.text.months import is_months
+from base.text.months import MONTHS_MIN, is_months
 from engine.expressions.types import duck_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.expressions import decimals, intervals
 from stepwell.lowering.expressions.fragment import (
-    NUMBER_OF_INTERVAL,
     Fragment,
     Rule,
     cast,
@@ -23,6 +22,7 @@ from stepwell.lowering.expressions.fragment import (
     unsupported_expression,
 )
 
+BIGINT = pa.int64()
 DIVIDE_BY_ZERO = failure("DIVIDE_BY_ZERO", "Division by zero.")
 OVERFLOW = failure("ARITHMETIC_OVERFLOW", "The negative of the least value overflows.")
 INTERVAL_OVERFLOW = failure("INTERVAL_ARITHMETIC_OVERFLOW", "The interval overflows.")
@@ -77,12 +77,14 @@ def _divide(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 def _integral_divide(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     left, right = arguments
-    if not pa.types.is_int64(left.type):
-        raise unsupported_expression(node, f"{left.type} div {right.type}", NUMBER_OF_INTERVAL)
-    return derive(
-        unless_zero(left, right, f"({left.sql} // {right.sql})", left.type, DIVIDE_BY_ZERO).sql,
-        left.type, *arguments, raises=True,
-    )  # fmt: skip
+    quotient = f"({left.sql} // {right.sql})"
+    if pa.types.is_decimal(left.type):
+        quotient = decimals.whole_quotient(left, right)
+    elif pa.types.is_duration(left.type):
+        # Spark divides intervals without a look at an overflow, so the least one over -1 is itself.
+        least = cast(str(MONTHS_MIN if is_months(left.type) else -(1 << 63)), BIGINT)
+        quotient = f"CASE WHEN {right.sql} = -1 AND {left.sql} = {least} THEN {least} ELSE {quotient} END"
+    return derive(unless_zero(left, right, quotient, BIGINT, DIVIDE_BY_ZERO).sql, BIGINT, *arguments, raises=True)
 
 
 def _remainder(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:

@@ -75,6 +75,26 @@ def quotient(left: Fragment, right: Fragment) -> tuple[str, pa.Decimal128Type]:
     return cast(f"{rounded} * {_one(type_.scale)}", type_), type_
 
 
+BIGINT_DIGITS = 18  # every integer of so many digits is a BIGINT
+
+
+def whole_quotient(left: Fragment, right: Fragment) -> str:
+    """SQL of the quotient without what is after the point, as BIGINT, for a divisor that is not zero."""
+    a, b = left.type, right.type
+    digits = min(max(a.precision - a.scale + b.scale, 1), DECIMAL_DIGITS_MAX)
+    scale = max(a.scale, b.scale)
+    needed = (
+        a.precision + a.scale + 1,
+        b.precision + b.scale + 1,
+        a.precision - a.scale + scale,
+        b.precision - b.scale + scale,
+    )
+    if digits > BIGINT_DIGITS or max(needed) > DECIMAL_DIGITS_MAX - 1:
+        return f"spark_decimal_div({left.sql}::VARCHAR, {right.sql}::VARCHAR, {digits})"
+    top, bottom = (f"{_whole(operand)} * {10 ** (scale - operand.type.scale)}::HUGEINT" for operand in (left, right))
+    return f"(({top}) // ({bottom}))"
+
+
 def _whole(operand: Fragment) -> str:
     """The decimal's digits as a 128-bit integer."""
     scale = operand.type.scale

@@ -11,12 +11,12 @@ import math
 
 import pyarrow as pa
 
+from base.text.type_names import sql_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.expressions import decimals
 from stepwell.lowering.expressions.arithmetic import OVERFLOW, negate
 from stepwell.lowering.expressions.fragment import (
-    NUMBER_OF_INTERVAL,
     Fragment,
     Rule,
     call,
@@ -116,7 +116,7 @@ def _toward_digits(mode: str) -> Rule:
         operand = arguments[0]
         digits = literal_value(node, arguments[1], "the number of digits")
         if not pa.types.is_decimal(operand.type) or digits is None:
-            raise unsupported_expression(node, f"{operand.type} to {digits} digits")
+            raise unsupported_expression(node, f"{sql_type(operand.type)} to {digits} digits")
         type_ = rounded_type(operand.type, digits)
         return derive(_decimal_toward(operand, digits, mode, type_), type_, operand, raises=True)
 
@@ -153,9 +153,9 @@ def _log1p(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _signum(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """The sign of a number. The sign of NaN and of both zeros is the value itself."""
     operand = arguments[0]
-    if not pa.types.is_floating(operand.type):
-        raise unsupported_expression(node, str(operand.type), NUMBER_OF_INTERVAL)
     sql = operand.sql
+    if pa.types.is_duration(operand.type):
+        return derive(cast(f"sign({sql})", DOUBLE), DOUBLE, operand)
     return derive(
         cast(
             f"CASE WHEN isnan({sql}) THEN {sql} WHEN {sql} > 0 THEN 1 WHEN {sql} < 0 THEN -1 ELSE {sql} END",
@@ -216,9 +216,10 @@ def _bit_at(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 
 def _width_bucket(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
-    if not pa.types.is_floating(arguments[0].type):
-        raise unsupported_expression(node, str(arguments[0].type), NUMBER_OF_INTERVAL)
-    return call("spark_width_bucket", BIGINT, *arguments)
+    value, low, high, buckets = arguments
+    if pa.types.is_duration(value.type):
+        value, low, high = (derive(cast(operand.sql, DOUBLE), DOUBLE, operand) for operand in (value, low, high))
+    return call("spark_width_bucket", BIGINT, value, low, high, buckets)
 
 
 TABLE: dict[str, Rule] = {

@@ -25,6 +25,8 @@ CASES = [
     f"dt + {YEARS}", "dt - cast(b as interval month)", "ts + cast(b as interval month)", f"nt - {BOTH}", f"try_add({MONTHS}, interval '1' month)", f"to_json(named_struct('x', {MONTHS}, 'y', {YEARS}, 'z', array({BOTH}), 'n', {MONTHS} + null))",
     f"array({MONTHS}, interval '1' month)", f"named_struct('x', {BOTH})", f"sort_array(array({MONTHS}, cast(j as interval month)))", f"array_max(array({MONTHS}, cast(j as interval month)))", f"map('a', {BOTH})", f"extract(year FROM {YEARS})",
     "from_json(concat('{\"x\":\"', num, '\"}'), 'x interval month')", "from_json('{\"x\":\"1-2\"}', 'x interval year to month')",
+    f"{MONTHS} div cast(j as interval month)", f"{BOTH} div {YEARS}", f"{MONTHS} div interval '-1' month", f"{MONTHS} div interval '0' month", f"signum({MONTHS})", f"sign({BOTH})",
+    f"width_bucket({MONTHS}, interval '-2' year, interval '3' year, 7)", f"width_bucket({BOTH}, {YEARS}, {MONTHS}, 5)",
 ]  # fmt: skip
 
 
