@@ -130,12 +130,3 @@ def json_float(value: float) -> str:
 
 def _quoted_unless_finite(text: str) -> str:
     return text if text[-1].isdigit() else f'"{text}"'
-
-
-def interval_text(us: int) -> str:
-    """INTERVAL '1 02:03:04.5' DAY TO SECOND."""
-    number, rest = divmod(abs(us), DAY_US)
-    seconds, fraction = divmod(rest, 1_000_000)
-    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    decimals = f".{fraction:06d}".rstrip("0") if fraction else ""
-    return f"INTERVAL '{'-' if us < 0 else ''}{number} {clock}{decimals}' DAY TO SECOND"

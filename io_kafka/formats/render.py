@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from base.arrays import Bools, as_lists, fill
 from base.text.columns import bytes_of, nulls_of
 from base.text.dates import date_text
+from base.text.day_times import interval_text
 from base.text.months import is_months, months_text
 from base.text.pattern_columns import pattern_of, pattern_texts
 from base.text.patterns import NO_PATTERNS, Patterns
@@ -117,7 +118,7 @@ def _texts(column: pa.Array, patterns: Patterns, micros: bool = False) -> pa.Arr
         spelt = partial(months_text, type_=kind)
         return pc.binary_join_element_wise('"', _each(column.view(pa.int64()), spelt), '"', "")
     if pa.types.is_duration(kind):
-        return pc.binary_join_element_wise('"', _each(column.cast(pa.int64()), javatext.interval_text), '"', "")
+        return pc.binary_join_element_wise('"', _each(column.cast(pa.int64()), interval_text), '"', "")
     return column.cast(pa.string())
 
 

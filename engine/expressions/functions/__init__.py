@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from engine.expressions.functions import (
     arrays,
+    day_times,
     decimals,
     encodings,
     floats,
@@ -48,6 +49,7 @@ FUNCTIONS: tuple[Function, ...] = (
     *times.FUNCTIONS,
     *written.FUNCTIONS,
     *months.FUNCTIONS,
+    *day_times.FUNCTIONS,
     *json_texts.FUNCTIONS,
     *hashes.FUNCTIONS,
     *encodings.FUNCTIONS,

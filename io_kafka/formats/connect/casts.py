@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from base.arrays import Bools, Int64s, fill
 from base.text import columns, dates, doubles, integers, timestamps
 from base.text.columns import nulls_of
+from base.text.day_times import interval_text
 from base.text.decimals import big_decimal, to_scale
 from base.text.months import MONTH, YEAR, is_months, months_value
 from base.text.timestamps import DAY_US, INT64_MAX, SECOND_US
@@ -390,7 +391,7 @@ def _count_text(leaf: Leaf, count: int) -> str | None:
         return None
     if leaf.sense is Sense.MOMENT:
         return timestamps.timestamp_text(us)
-    return javatext.interval_text(us) if leaf.sense is Sense.SPAN else _clock_text(us)
+    return interval_text(us) if leaf.sense is Sense.SPAN else _clock_text(us)
 
 
 def _clock_text(us: int) -> str:

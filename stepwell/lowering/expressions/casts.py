@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from base.text.months import is_months
 from base.text.timestamps import SECOND_US
+from base.text.type_names import sql_type
 from engine.expressions.types import duck_type
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import expression_type, last_unit, narrow_interval
+from stepwell.catalyst.types import DURATION, expression_type, last_unit, narrow_interval
 from stepwell.lowering.expressions import intervals
-from stepwell.lowering.expressions.day_time_intervals import truncate
+from stepwell.lowering.expressions.day_time_intervals import narrow_interval_within, to_string, truncate
 from stepwell.lowering.expressions.fragment import (
     NUMBER_OF_INTERVAL,
     Fragment,
@@ -254,6 +255,7 @@ _RULES: dict[tuple[str, str], Callable[[Fragment, pa.DataType], Fragment]] = {
     ("months", "decimal"): lambda operand, target: _to_decimal(intervals.to_integer(operand), target),
     ("months", "months"): intervals.to_interval,
     ("months", "string"): intervals.to_string,
+    ("duration", "string"): to_string,
     ("string", "months"): intervals.of_string,
 }
 
@@ -267,9 +269,17 @@ def convert(node: TreeNode, operand: Fragment, target: pa.DataType) -> Fragment:
     if by_parts is not None:
         return by_parts
     rule = _RULES.get((kind(operand.type), kind(target)))
-    if rule is None:
-        raise unsupported_expression(node, f"{operand.type} to {target}", _way_out(operand.type, target))
-    return rule(operand, target)
+    narrow = narrow_interval_within(node.children[0]) if operand.type == DURATION else None
+    if rule is not None and narrow is None:
+        return rule(operand, target)
+    written = narrow.upper() if narrow is not None else sql_type(operand.type)
+    advice = "cast it AS INTERVAL DAY TO SECOND first" if rule is not None else _way_out(operand.type, target)
+    raise unsupported_expression(node, f"{written} to {_target_text(node, target)}", advice)
+
+
+def _target_text(node: TreeNode, target: pa.DataType) -> str:
+    narrow = narrow_interval(node["dataType"]) if target == DURATION else None
+    return sql_type(target) if narrow is None else narrow.upper()
 
 
 def _way_out(source: pa.DataType, target: pa.DataType) -> str:
@@ -277,6 +287,11 @@ def _way_out(source: pa.DataType, target: pa.DataType) -> str:
         return "use to_json, which writes a struct, an array or a map as text"
     if pa.types.is_duration(source) and not is_months(source):
         return NUMBER_OF_INTERVAL
+    if pa.types.is_map(source) and pa.types.is_map(target) and source.key_type != target.key_type:
+        return (
+            "keys of maps are not cast. If it is cast for the sake of what stands beside it, such as a key that is looked for, write that with "
+            f"the type {sql_type(source.key_type)}; otherwise use transform_keys"
+        )
     if is_months(target):
         return "cast it to INT first"
     if pa.types.is_duration(target):
@@ -294,7 +309,7 @@ def _cast(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         return truncate(made, unit)
     if narrow_interval(target) is not None and made is arguments[0]:
         raise unsupported_expression(
-            node, f"intervals within {made.type}", "cast the intervals before they are put together"
+            node, f"intervals within {sql_type(made.type)}", "cast the intervals before they are put together"
         )
     return made
 

@@ -6,16 +6,16 @@ import pyarrow as pa
 
 from base.text.timestamps import DAY_US, HOUR_US, MINUTE_US
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import DURATION
-from stepwell.lowering.expressions.dates import BIGINT, INT
+from stepwell.catalyst.types import DURATION, narrow_interval
+from stepwell.lowering.expressions.dates import BIGINT, INT, STRING
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
+    call,
     cast,
     derive,
     failure,
     strict,
-    unsupported_expression,
 )
 
 _UNITS_US = {"day": DAY_US, "hour": HOUR_US, "minute": MINUTE_US}
@@ -26,6 +26,31 @@ def truncate(interval: Fragment, unit: str) -> Fragment:
     if unit not in _UNITS_US:
         return interval
     return derive(f"({interval.sql} - {interval.sql} % {_UNITS_US[unit]})", DURATION, interval)
+
+
+def to_string(interval: Fragment, target: pa.DataType) -> Fragment:
+    """The text of an INTERVAL DAY TO SECOND. The other types of day-time intervals have other texts."""
+    return call("spark_write_day_time", target, interval)
+
+
+_NEVER_NARROW = frozenset({
+    "MakeDTInterval", "MultiplyDTInterval", "DivideDTInterval", "SubtractTimestamps", "IntegralDivide", "EqualTo", "EqualNullSafe", "LessThan",
+    "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "In", "InSet", "IsNull", "IsNotNull", "And", "Or", "Not", "ExtractANSIIntervalDays",
+    "ExtractANSIIntervalHours", "ExtractANSIIntervalMinutes", "ExtractANSIIntervalSeconds",
+})  # fmt: skip
+"""The expressions whose results are INTERVAL DAY TO SECOND or no interval, whatever their operands are."""
+_TYPED = frozenset({"AttributeReference", "Literal", "Cast", "NamedLambdaVariable"})
+
+
+def narrow_interval_within(tree: TreeNode) -> str | None:
+    """The type of an interval in the value of an expression whose text Stepwell does not write; None if there is none."""
+    if tree.kind == "SubtractDates":
+        return "interval day"
+    if tree.kind in _NEVER_NARROW:
+        return None
+    if tree.kind in _TYPED:
+        return narrow_interval(tree["dataType"])
+    return next(filter(None, map(narrow_interval_within, tree.children)), None)
 
 
 def _make_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -46,15 +71,23 @@ def _make_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 def _multiply_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     interval, factor = arguments
     if not pa.types.is_integer(factor.type):
-        raise unsupported_expression(node, f"an interval times {factor.type}", "multiply by an integer")
+        return _by_function("spark_interval_times", interval, factor)
     return derive(f"({interval.sql} * {cast(factor.sql, BIGINT)})", DURATION, *arguments, raises=True)
+
+
+def _by_function(name: str, interval: Fragment, number: Fragment) -> Fragment:
+    if pa.types.is_decimal(number.type):
+        return call(
+            f"{name}_decimal", DURATION, interval, derive(f"{number.sql}::VARCHAR", STRING, number), raises=True
+        )
+    return call(name, DURATION, interval, derive(cast(number.sql, pa.float64()), pa.float64(), number), raises=True)
 
 
 def _divide_interval(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     """An interval divided by a number, rounded half up, away from zero."""
     interval, divisor = arguments
     if not pa.types.is_integer(divisor.type):
-        raise unsupported_expression(node, f"an interval over {divisor.type}", "divide by an integer")
+        return _by_function("spark_interval_over", interval, divisor)
     zero = failure("INTERVAL_DIVIDED_BY_ZERO", "Division by zero.")
     top, bottom = f"abs({interval.sql}::HUGEINT)", f"abs({divisor.sql}::HUGEINT)"
     sign = f"CASE WHEN ({interval.sql} < 0) <> ({divisor.sql} < 0) THEN -1 ELSE 1 END"

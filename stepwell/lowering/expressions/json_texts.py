@@ -9,9 +9,11 @@ import pyarrow as pa
 from base.arrays import leaf_types
 from base.text import patterns
 from base.text.pattern_columns import kind_of
+from base.text.type_names import sql_type
 from engine.expressions.functions.json_texts import path_steps
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type, narrow_interval
+from stepwell.lowering.expressions.day_time_intervals import narrow_interval_within
 from stepwell.lowering.expressions.fragment import Fragment, Rule, call, generic, literal_value, unsupported_expression
 
 CORRUPT_RECORD = "_corrupt_record"
@@ -64,7 +66,9 @@ def _from_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     corrupt = options.get("columnnameofcorruptrecord", node.get("corrupt") or CORRUPT_RECORD)
     kept = pa.types.is_struct(type_) and type_.get_field_index(corrupt) >= 0
     if kept and type_.field(corrupt).type != pa.string():
-        raise unsupported_expression(node, f"{corrupt} of type {type_.field(corrupt).type}", "declare it as STRING")
+        raise unsupported_expression(
+            node, f"{corrupt} of type {sql_type(type_.field(corrupt).type)}", "declare it as STRING"
+        )
     raises = mode == "FAILFAST" or bool(_map_keys(type_))
     constants = {"fail": mode == "FAILFAST", "corrupt": corrupt if kept else None}
     chosen = _patterns(node, options, type_, patterns.reader)
@@ -81,7 +85,7 @@ def _refuse_keys(node: TreeNode, type_: pa.DataType) -> None:
     elif pa.types.is_map(type_):
         if type_.key_type != pa.string():
             raise unsupported_expression(
-                node, f"a map with keys of type {type_.key_type}", "declare the keys as STRING"
+                node, f"a map with keys of type {sql_type(type_.key_type)}", "declare the keys as STRING"
             )
         _refuse_keys(node, type_.item_type)
     elif pa.types.is_list(type_):
@@ -90,7 +94,7 @@ def _refuse_keys(node: TreeNode, type_: pa.DataType) -> None:
 
 def _to_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     options = _options(node, _WRITE_OPTIONS)
-    if narrow := _narrow_interval(node.children[0]):
+    if narrow := narrow_interval_within(node.children[0]):
         raise unsupported_expression(node, f"the type {narrow.upper()}", "cast the value AS INTERVAL DAY TO SECOND")
     if any(key != pa.string() for key in _map_keys(arguments[0].type)):
         raise unsupported_expression(node, "a map whose keys are not strings", "cast the keys with transform_keys")
@@ -98,15 +102,6 @@ def _to_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     chosen = _patterns(node, options, arguments[0].type, patterns.writer)
     constants = {"nulls": nulls, "patterns": chosen} if any(chosen) else {"nulls": nulls}
     return generic("to_json", pa.string(), *arguments, constants=constants)
-
-
-def _narrow_interval(tree: TreeNode) -> str | None:
-    """The type of an interval in the value whose text Stepwell does not write; None if there is none."""
-    if tree.kind == "SubtractDates":
-        return "interval day"
-    if tree.kind in ("AttributeReference", "Literal", "Cast"):
-        return narrow_interval(tree["dataType"])
-    return next(filter(None, map(_narrow_interval, tree.children)), None)
 
 
 def _map_keys(type_: pa.DataType) -> list[pa.DataType]:

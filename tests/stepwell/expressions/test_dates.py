@@ -103,11 +103,31 @@ CASES = [
     NARROW, "cast(- iv as interval hour to minute)", "cast(iv2 as interval minute to second)", "cast(cast(iv as interval hour) as interval day to second)", "dt - dt2 = cast(ts - ts2 as interval day)",
     MONTHS_BACK, "window(ts, '10 minutes')", "window(ts, '10 minutes').start", "window(nt, '1 day').end", "window(ts, '1 week', '1 week', '1 day')",
     "ts > '2020-01-01'", "dt BETWEEN '2000-01-01' AND '2021-01-01'", "ts2 - interval 1 hour < ts",
+    *(f"iv {op} {n}" for op in "*/" for n in ("d", "f", "m", "w", "h", "q", "1.5", "1.5D", "0.5D")), "d * iv", "iv2 * e", "iv2 / e", "(iv2 + iv) * (m / m2)", "iv / (1D / k)",
+    "interval '0 00:00:00.000001' day to second * (k / 2)", "interval '0 00:00:00.000003' day to second * cast(k / 2 AS DECIMAL(38,2))", "interval '9' hour / cast(k * 3 AS DECIMAL(38,30))",
+    "iv * 0.33333333333333333333333333333333333333", "interval '2' second * 0.25000024999999999999999999999999999999", "try_multiply(iv, d)", "try_divide(iv, m)", "try_divide(iv2, e)",
+    "iv div iv2", "iv div interval '7' hour", "iv div interval '0' day", "iv div interval -'0.000001' second", "(interval -'106751991 04:00:54.775808' day to second) div iv2", "signum(iv)", "sign(- iv2)",
+    "width_bucket(iv, interval '-1' day, interval '1' day, 5)", "width_bucket(iv, iv2, interval '100' day, k)",
+    "cast(iv as string)", "concat(iv, ' and ', iv2)", "cast(array(iv, NULL) as array<string>)", "cast(cast(iv as interval day) * 2 as string)", "cast(ts - ts2 as string)", "try_cast(iv as string)",
+    "cast(cast(dt - dt2 as interval day to second) as string)", "cast(if(dt - dt2 > interval '5' day, iv, iv2) as string)",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "sql", sampled(CASES, 3, ("from_utc_timestamp(ts, 'Europe/Paris')", "date_format(ts, '')", MONTHS_BACK, NARROW))
+    "sql",
+    sampled(
+        CASES,
+        3,
+        (
+            "from_utc_timestamp(ts, 'Europe/Paris')",
+            "date_format(ts, '')",
+            MONTHS_BACK,
+            NARROW,
+            "cast(iv as string)",
+            "iv * 0.5D",
+            "iv / m",
+        ),
+    ),
 )
 def test_time_function_is_sparks(oracle: Oracle, sql: str) -> None:
     oracle.check(sql)

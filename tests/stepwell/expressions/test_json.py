@@ -41,7 +41,7 @@ def test_json_function_is_sparks(oracle: Oracle, sql: str) -> None:
         ("to_json(struct(i, array(dt - dt2)))", "the type INTERVAL DAY"),
         ("to_json(struct(cast(iv AS INTERVAL HOUR TO MINUTE)))", "the type INTERVAL HOUR TO MINUTE"),
         ("from_json(js, 'a INT, c ARRAY<INTERVAL MINUTE>')", "the type INTERVAL MINUTE"),
-        ("cast(array(iv) AS ARRAY<INTERVAL DAY>)", "intervals within list"),
+        ("cast(array(iv) AS ARRAY<INTERVAL DAY>)", "intervals within ARRAY<INTERVAL DAY TO SECOND>"),
         ("get_json_object(s, '$[*]')", "a wildcard in the path"),
     ],
 )
