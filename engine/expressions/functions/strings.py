@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
+from typing import AnyStr
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,7 +44,7 @@ def _bounds(size: int, position: int, length: int) -> tuple[int, int]:
     return max(start, 0), max(end, 0)
 
 
-def _pad(text: str, length: int, pad: str, left: bool) -> str:
+def _pad(text: AnyStr, length: int, pad: AnyStr, left: bool) -> AnyStr:
     if length <= len(text):
         return text[: max(length, 0)]
     if not pad:
@@ -102,9 +103,13 @@ def _repeat(text: str, times: int) -> str:
     return text * times
 
 
-def _check_size(text: str, times: int, repeated: str) -> None:
-    if len(text.encode()) + len(repeated.encode()) * times > STRING_BYTES_MAX:
+def _check_size(text: AnyStr, times: int, repeated: AnyStr) -> None:
+    if _bytes(text) + _bytes(repeated) * times > STRING_BYTES_MAX:
         raise Failure("COLLECTION_SIZE_LIMIT_EXCEEDED", f"a string of {len(repeated)} characters {times} times")
+
+
+def _bytes(value: str | bytes) -> int:
+    return len(value.encode() if isinstance(value, str) else value)
 
 
 def _overlay(text: str, replacement: str, position: int, length: int) -> str:
@@ -155,6 +160,15 @@ FUNCTIONS = (
     row_function(
         "spark_rpad", "VARCHAR INTEGER VARCHAR", "VARCHAR", lambda text, length, pad: _pad(text, length, pad, False)
     ),
+    row_function(
+        "spark_lpad_bytes", "BLOB INTEGER BLOB", "BLOB", lambda data, length, pad: _pad(data, length, pad, True)
+    ),
+    row_function(
+        "spark_rpad_bytes", "BLOB INTEGER BLOB", "BLOB", lambda data, length, pad: _pad(data, length, pad, False)
+    ),
+    row_function("spark_contains_bytes", "BLOB BLOB", "BOOLEAN", lambda data, part: part in data),
+    row_function("spark_starts_with_bytes", "BLOB BLOB", "BOOLEAN", lambda data, part: data.startswith(part)),
+    row_function("spark_ends_with_bytes", "BLOB BLOB", "BOOLEAN", lambda data, part: data.endswith(part)),
     row_function("spark_locate", "VARCHAR VARCHAR INTEGER", "INTEGER", _locate),
     row_function("spark_fit_char", "VARCHAR INTEGER", "VARCHAR", lambda text, size: _fit(text, size).ljust(size)),
     row_function("spark_fit_varchar", "VARCHAR INTEGER", "VARCHAR", _fit),

@@ -72,6 +72,11 @@ JAVA_METHODS: dict[tuple[str, str], Rule] = {
     ("StringDecode", "decode"): strict(_decode),
     ("UrlCodec", "encode"): strict(calls("spark_url_encode", STRING)),
     ("UrlCodec", "decode"): strict(_url_decode),
+    ("ByteArrayMethods", "contains"): strict(calls("spark_contains_bytes", BOOL)),
+    ("ByteArrayMethods", "startsWith"): strict(calls("spark_starts_with_bytes", BOOL)),
+    ("ByteArrayMethods", "endsWith"): strict(calls("spark_ends_with_bytes", BOOL)),
+    ("ByteArray", "lpad"): strict(calls("spark_lpad_bytes", BINARY)),
+    ("ByteArray", "rpad"): strict(calls("spark_rpad_bytes", BINARY)),
     ("ExpressionImplUtils", "isLuhnNumber"): strict(calls("spark_luhn", BOOL)),
     ("JsonExpressionUtils", "lengthOfJsonArray"): strict(calls("spark_json_array_length", INT)),
     ("JsonExpressionUtils", "jsonObjectKeys"): strict(

@@ -28,6 +28,8 @@ CASES = [
     "substring_index(s, '.', 2)", "substring_index(s, '.', -2)", "substring_index(s, 'a', k)", "substring_index(s, u, -1)", "translate(s, 'abc', 'xy')", "translate(s, 'aA😀', 'bc')",
     "overlay(s PLACING 'XY' FROM 2)", "overlay(s PLACING u FROM 2 FOR 1)", "ascii(s)", "chr(l)", "chr(k)", "base64(x)", "encode(s, 'utf-8')", "decode(x, 'UTF-8')", "md5(s)", "sha1(s)",
     "sha2(s, 256)", "concat_ws(',', arrs)", "array_join(arrs, '-')", "coalesce(upper(s), lower(u), 'none')",
+    *(f"{f}({a}, {b})" for f in ("startswith", "endswith", "contains") for a, b in (("x", "x2"), ("x2", "x"), ("x", "X'00'"), ("x", "X''"))),
+    *(f"{f}({a})" for f in ("lpad", "rpad") for a in ("x, 5", "x, k", "x, k, x2", "x, 2, x2", "x, 7, X'0102'", "x, 4, X''")),
 ]  # fmt: skip
 
 
