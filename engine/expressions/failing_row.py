@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from engine.expressions.functions.function import shown_cell
+from engine.expressions.generic import with_short_names
 from engine.model.node import Expression
 
 SQL_CHARACTERS_SHOWN_MAX = 300  # of an expression in an error: a long one is known by its beginning
@@ -74,7 +75,7 @@ def _first(
 
 def describe(fault: FailingRow) -> str:
     """The expression and the values of the columns that it reads, shortened."""
-    sql = fault.expression.sql
+    sql = with_short_names(fault.expression.sql)
     sql = sql if len(sql) <= SQL_CHARACTERS_SHOWN_MAX else f"{sql[:SQL_CHARACTERS_SHOWN_MAX]}..."
     read = sorted({int(number) for number in _COLUMN.findall(fault.expression.sql)} & set(range(fault.row.num_columns)))
     values = [f"c{column} = {shown_cell(fault.row.column(column))}" for column in read[:COLUMNS_SHOWN_MAX]]

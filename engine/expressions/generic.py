@@ -57,6 +57,19 @@ def _signature(name: str) -> Signature:
     return Signature(function, tuple(map(of_plain, arguments)), of_plain(result), constants)
 
 
+_FOR_USERS = {"sequence_of_times": "sequence"}
+
+
+def with_short_names(sql: str) -> str:
+    """The SQL with the names of these functions as users know them, for an error."""
+
+    def short(match: re.Match[str]) -> str:
+        function = match[1].partition(":")[0]
+        return f"{_FOR_USERS.get(function, function)}("
+
+    return _NAMED.sub(short, sql) if _PREFIX in sql else sql
+
+
 def duck_name(name: str) -> str:
     """The name under which DuckDB knows the function that an SQL text has between quotes."""
     return _PREFIX + name.replace('""', '"')

@@ -59,6 +59,14 @@ def test_a_generic_function_is_guarded_by_a_case_around_it() -> None:
     assert raised.value.error_class.startswith("MALFORMED_RECORD_IN_PARSING")
 
 
+def test_an_error_names_the_function_as_users_do() -> None:
+    name = function_name("sequence_of_times", [MOMENT, MOMENT, pa.duration("us")], pa.list_(MOMENT))
+    rows = pa.table({"c0": pa.array([5], MOMENT), "c1": pa.array([9], MOMENT), "c2": pa.array([-1], pa.duration("us"))})
+    with pytest.raises(ExpressionError, match=r"\(expression sequence\(c0, c1, c2\) with c0 = ") as raised:
+        evaluate(None, (Expression(f"{name}(c0, c1, c2)", pa.list_(MOMENT)),), rows)
+    assert raised.value.error_class == "INVALID_SEQUENCE"
+
+
 def test_maps_keep_the_order_of_their_entries() -> None:
     kind = pa.map_(TEXT, MOMENT)
     rows = pa.table({"c0": pa.array([[("b", 1), ("a", None)], None, []], pa.map_(TEXT, pa.int64())).cast(kind)})
