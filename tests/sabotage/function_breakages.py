@@ -198,6 +198,47 @@ FUNCTIONS = (
         ("tests/stepwell/expressions/test_dates.py::test_time_function_is_sparks",),
     ),
     Breakage(
+        "a-div-of-decimals-keeps-no-sign",
+        "The whole part of a quotient of decimals is rounded down, and not toward zero.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/expressions/functions/decimals.py",
+                "_EXACT.divide_int(Decimal(a), Decimal(b))",
+                "Decimal(a) // Decimal(b) - (Decimal(a) < 0)",
+            ),
+        ),
+        ("tests/stepwell/expressions/test_arithmetic.py::test_arithmetic_is_sparks[h div q]",),
+    ),
+    Breakage(
+        "an-interval-of-days-is-written-as-one-of-seconds",
+        "The text of an INTERVAL DAY is that of an INTERVAL DAY TO SECOND.",
+        "no silence",
+        (
+            Edit(
+                "stepwell/lowering/expressions/casts.py",
+                "narrow_interval_within(node.children[0]) if operand.type == DURATION else None",
+                "None",
+            ),
+        ),
+        (
+            "tests/stepwell/expressions/test_refused_types.py::test_a_refusal_names_types_as_spark_does[concat(dt - dt2, 'x')]",
+        ),
+    ),
+    Breakage(
+        "a-half-of-an-interval-is-rounded-to-even",
+        "A product of an interval and a number is rounded to the even microsecond where two are as near.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/expressions/functions/day_times.py",
+                "to_integral_value(decimal.ROUND_HALF_UP)",
+                "to_integral_value(decimal.ROUND_HALF_EVEN)",
+            ),
+        ),
+        ("tests/stepwell/expressions/test_dates.py::test_time_function_is_sparks[iv * 0.5D]",),
+    ),
+    Breakage(
         "nulls-have-no-type",
         "A NULL without a type becomes a column for an aggregate function.",
         "the batch answer",
