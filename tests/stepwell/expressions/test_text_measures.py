@@ -34,7 +34,7 @@ def test_function_is_sparks(oracle: Oracle, sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "text"),
     [
-        ("format_string('%d', s)", "%d of string"),
+        ("format_string('%d', s)", "%d of STRING"),
         ("format_string('%s %s', s)", "shows 2 values"),
         ("format_string('%y', s)", "%y"),
         ("format_string('%-d', i)", "flags"),
