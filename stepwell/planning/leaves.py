@@ -104,7 +104,8 @@ def _name(leaf: Any, view: str, location: Location) -> str:
     if name is None or not name.startswith(BOUNDARY_PREFIX):
         raise UnsupportedError(
             "the query reads rows made in Python (an RDD, or createDataFrame)",
-            "Write constant rows in SQL: SELECT * FROM VALUES (1, 'a'), (2, 'b') AS t(id, name).",
+            "Write constant rows in SQL: SELECT * FROM VALUES (1, 'a'), (2, 'b') AS t(id, name). In Python, spark.sql(...) takes that, and "
+            "spark.createDataFrame(...) takes a pandas DataFrame.",
             view=view,
             location=location,
         )
