@@ -24,7 +24,7 @@ from base.version import EMPTY, VersionId
 from coordinator import core, loop, pipeline
 from coordinator.actions import Action, Collect, Divide, Give, Settle
 from coordinator.boundary import Boundary
-from coordinator.checkpoints import checkpointing
+from coordinator.checkpoints import checkpointing, made
 from coordinator.checkpoints.phases import NamedCheckpoint
 from coordinator.core import Core
 from coordinator.rescale import rescaling
@@ -684,7 +684,7 @@ def versions_told_apart_by_number_alone() -> Iterator[None]:
     with (
         open_keeps_the_newer_version(),
         broken(start, "common_version", common),
-        broken(core, "common_version", common),
+        broken(made, "common_version", common),
         broken(database.Database, "open", staticmethod(opened)),
     ):
         yield
