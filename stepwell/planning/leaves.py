@@ -103,9 +103,8 @@ def _name(leaf: Any, view: str, location: Location) -> str:
     name = leaf.rdd().name()
     if name is None or not name.startswith(BOUNDARY_PREFIX):
         raise UnsupportedError(
-            "the query reads rows made in Python (an RDD, or createDataFrame)",
-            "Write constant rows in SQL: SELECT * FROM VALUES (1, 'a'), (2, 'b') AS t(id, name). In Python, spark.sql(...) takes that, and "
-            "spark.createDataFrame(...) takes a pandas DataFrame.",
+            "the query reads rows of an RDD",
+            "Give the rows to spark.createDataFrame as a list, or write them in SQL: SELECT * FROM VALUES (1, 'a'), (2, 'b') AS t(id, name).",
             view=view,
             location=location,
         )

@@ -43,6 +43,7 @@ from stepwell.planning.catalog_names import OwnNames
 from stepwell.planning.kept_definitions import KeptDefinitions
 from stepwell.planning.leaves import boundary
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView, flow_plan
+from stepwell.planning.python_rows import python_rows_in_plans
 from stepwell.planning.query import Query, analyse, columns_to_fit, common_schema
 from stepwell.planning.reads import NotStreaming, Reads
 from stepwell.planning.shown_names import ShownNames
@@ -83,7 +84,7 @@ def survey(
     definitions cannot be read."""
     reads, kept = Reads(project), kept or KeptDefinitions.nothing()
     reading = Reading(project.root, lambda: reads.view_now(), lambda: reads.streaming_now is not None)
-    with quiet_spark(), kafka_reads(reads.provide), refuse_actions(reading):
+    with quiet_spark(), kafka_reads(reads.provide), refuse_actions(reading), python_rows_in_plans():
         definitions = load_definitions(project, spark, kept.read_sql)
         kept.begin(definitions, has_python=any(file.suffix != ".sql" for file in project.definition_files()))
         with active(definitions.spark), enter_folder(project.root):

@@ -19,6 +19,14 @@ REASON = "a plan says what was changed"
 
 PLANS = (
     Breakage(
+        "a-value-is-no-row",
+        "createDataFrame([1, 2], 'int') in a definition fails, or its values are rows of characters.",
+        "the batch answer",
+        (Edit("stepwell/planning/python_rows.py", "    return (row,) if is_value", "    return row if is_value"),),
+        ("tests/stepwell/test_python_rows.py::test_rows_are_those_that_spark_makes",),
+        tells="TypeError|LENGTH_MISMATCH",
+    ),
+    Breakage(
         "a-bound-over-a-view-that-gets-changes",
         "The rows of a view below that gets changes at the switch are taken to be those of its state before the switch.",
         BOUND,

@@ -253,7 +253,7 @@ PYTHON = [
         r"cogroup\(\)\.applyInArrow is not supported",
     ),
     ("spark.table('flights').sample(0.5)", r"sample\(\) is not supported"),
-    ("spark.createDataFrame([(1, 'a')], 'i INT, s STRING')", r"rows made in Python .*\n.*VALUES"),
+    ("spark.sparkContext.parallelize([(1, 'a')]).toDF(['i', 's'])", r"rows of an RDD.*\n.*createDataFrame"),
     (
         "spark.readStream.format('kafka').option('subscribe', 'x').load()",
         r"a topic is read as a stream, and this is not",
