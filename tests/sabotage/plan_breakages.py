@@ -23,7 +23,7 @@ PLANS = (
         "createDataFrame([1, 2], 'int') in a definition fails, or its values are rows of characters.",
         "the batch answer",
         (Edit("stepwell/planning/python_rows.py", "    return (row,) if is_value", "    return row if is_value"),),
-        ("tests/stepwell/test_python_rows.py::test_rows_are_those_that_spark_makes",),
+        ("tests/stepwell/test_python_rows.py::test_rows_are_those_that_spark_makes[rows4-int]",),
         tells="TypeError|LENGTH_MISMATCH",
     ),
     Breakage(
