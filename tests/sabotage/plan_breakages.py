@@ -24,7 +24,7 @@ PLANS = (
         "the batch answer",
         (Edit("stepwell/planning/python_rows.py", "    return (row,) if is_value", "    return row if is_value"),),
         ("tests/stepwell/test_python_rows.py::test_rows_are_those_that_spark_makes[rows4-int]",),
-        tells="TypeError|LENGTH_MISMATCH",
+        tells="has no len",
     ),
     Breakage(
         "a-bound-over-a-view-that-gets-changes",
