@@ -19,12 +19,18 @@ REASON = "a plan says what was changed"
 
 PLANS = (
     Breakage(
-        "a-value-is-no-row",
-        "createDataFrame([1, 2], 'int') in a definition fails, or its values are rows of characters.",
+        "rows-in-python-are-in-no-plan",
+        "createDataFrame of a list keeps its rows in an RDD of Python objects, which no plan shows.",
         "the batch answer",
-        (Edit("stepwell/planning/python_rows.py", "    return (row,) if is_value", "    return row if is_value"),),
-        ("tests/stepwell/test_python_rows.py::test_rows_are_those_that_spark_makes[rows4-int]",),
-        tells="has no len",
+        (
+            Edit(
+                "stepwell/planning/resolver.py",
+                "refuse_actions(reading), python_rows_in_plans():",
+                "refuse_actions(reading):",
+            ),
+        ),
+        ("tests/stepwell/test_python_rows.py::test_a_definition_joins_rows_that_it_has_in_python",),
+        tells="rows of an RDD",
     ),
     Breakage(
         "a-bound-over-a-view-that-gets-changes",
