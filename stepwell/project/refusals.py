@@ -189,14 +189,17 @@ def _of_another_engine(error: Exception) -> str | None:
 
 # Catalyst's expressions whose value depends on when, where or in which order they run, and their names in queries.
 _IMPURE = {
-    "CurrentTime": "current_time()", "CurrentTimeZone": "current_timezone()",
-    "CurrentBatchTimestamp": "current_timestamp()", "CurrentUser": "current_user()", "SessionUser": "session_user()",
-    "CurrentDatabase": "current_database()", "CurrentCatalog": "current_catalog()", "Rand": "rand()",
+    "CurrentTime": "current_time()", "CurrentBatchTimestamp": "current_timestamp()", "Rand": "rand()",
     "Randn": "randn()", "RandStr": "randstr()", "Uniform": "uniform()", "Uuid": "uuid()", "Shuffle": "shuffle()",
     "MonotonicallyIncreasingID": "monotonically_increasing_id()", "SparkPartitionID": "spark_partition_id()",
     "InputFileName": "input_file_name()", "InputFileBlockStart": "input_file_block_start()",
-    "InputFileBlockLength": "input_file_block_length()", "SparkVersion": "version()",
+    "InputFileBlockLength": "input_file_block_length()",
 }  # fmt: skip
+_OF_THE_SESSION = {
+    "CurrentUser": "current_user()", "SessionUser": "session_user()", "CurrentDatabase": "current_database()",
+    "CurrentCatalog": "current_catalog()", "CurrentTimeZone": "current_timezone()", "SparkVersion": "version()",
+}  # fmt: skip
+_OF_THE_SESSION_TODAY = "A replay may run in another session, and must give the same answer. Write the value itself."
 _IMPURE_TODAY = (
     "A replay after a crash must give the same answer. Take the time from a column of the message, "
     "and an id from its key or a hash of its columns."
@@ -249,6 +252,7 @@ def check_analysed(analysed: Any, text: str, view: str, location: Location, *, s
     found: list[ProjectError] = []
     for table, what_to_do in (
         (_IMPURE, _IMPURE_TODAY),
+        (_OF_THE_SESSION, _OF_THE_SESSION_TODAY),
         (_SAMPLES, _SAMPLE_TODAY),
         (_USER_CODE, _USER_CODE_TODAY),
     ):
