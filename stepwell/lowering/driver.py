@@ -17,7 +17,7 @@ from engine.model.rows import Constant, LastByKey, Source
 from io_kafka.formats.message_fields import MESSAGE_TYPES
 from io_kafka.formats.written import Written
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import UnsupportedType, arrow_schema, arrow_type
+from stepwell.catalyst.types import VOID, UnsupportedType, arrow_schema, arrow_type
 from stepwell.errors import OwnMistake, ProjectError, UnsupportedError, raise_all
 from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.context import Lowering
@@ -158,15 +158,17 @@ class _Driver:
     def _types(self, view: ResolvedView) -> tuple[pa.DataType, ...]:
         """The types of the view's columns, with null in place of a type that is not supported."""
         types: list[pa.DataType] = []
-        for column in view.schema.jsonValue()["fields"]:
+        for column in view.schema.fields:
+            plain = column.jsonValue()["type"]
             try:
-                types.append(arrow_type(column["type"]))
+                types.append(arrow_type(plain))
             except UnsupportedType as error:
                 types.append(pa.null())
+                name = column.dataType.simpleString() if isinstance(plain, dict) and error.name == VOID else error.name
                 self.errors.append(
                     UnsupportedError(
-                        f"column {column['name']} has the type {error.name}, which is not supported",
-                        f"CAST({column['name']} AS a supported type), or leave the column out.",
+                        f"column {column.name} has the type {name}, which is not supported",
+                        f"CAST({column.name} AS a supported type), or leave the column out.",
                         view=view.name,
                         location=view.location,
                     )
