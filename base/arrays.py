@@ -3,7 +3,7 @@ says otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,17 @@ def leaf_types(kind: pa.DataType) -> Iterator[pa.DataType]:
         return
     for number in range(kind.num_fields):
         yield from leaf_types(kind.field(number).type)
+
+
+def with_leaves(kind: pa.DataType, replace: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with what `replace` gives in place of each type within it that is not nested."""
+    if pa.types.is_map(kind):
+        return pa.map_(with_leaves(kind.key_type, replace), with_leaves(kind.item_type, replace))
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", with_leaves(kind.value_type, replace)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, with_leaves(field.type, replace)) for field in kind])
+    return replace(kind)
 
 
 def as_lists(maps: pa.Array) -> pa.Array:

@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from base.arrays import with_leaves
 from base.text.months import is_months
 from base.text.type_names import quote_for_spark
 
@@ -71,10 +72,4 @@ def _replace_intervals(type_: DataType, instead: DataType) -> DataType:
 
 def _numbers(type_: pa.DataType) -> pa.DataType:
     """The type with integers in place of every year-month interval."""
-    if pa.types.is_map(type_):
-        return pa.map_(_numbers(type_.key_type), _numbers(type_.item_type))
-    if pa.types.is_list(type_):
-        return pa.list_(pa.field("element", _numbers(type_.value_type)))
-    if pa.types.is_struct(type_):
-        return pa.struct([pa.field(field.name, _numbers(field.type)) for field in type_])
-    return pa.int64() if is_months(type_) else type_
+    return with_leaves(type_, lambda leaf: pa.int64() if is_months(leaf) else leaf)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.trees import attribute, transform, unalias
+from stepwell.lowering.trees import attribute, rebuild, transform, unalias
 
 _SUBQUERIES = frozenset(
     {"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery", "DynamicPruningSubquery"}
@@ -69,15 +69,7 @@ class _Taking:
 
     def strip_values(self, node: TreeNode) -> TreeNode:
         """The plan without values below this node."""
-        children = tuple(self.strip_values(child) for child in node.children)
-        renewed = {id(old): new for old, new in zip(node.children, children, strict=True)}
-
-        def field(value: Any) -> Any:
-            if isinstance(value, TreeNode):
-                return renewed[id(value)] if id(value) in renewed else transform(value, self._reference)
-            return [field(item) for item in value] if isinstance(value, list) else value
-
-        return TreeNode(node.kind, {name: field(value) for name, value in node.fields.items()}, children)
+        return rebuild(node, self.strip_values, lambda _, tree: transform(tree, self._reference))
 
     def _reference(self, tree: TreeNode) -> TreeNode | None:
         if tree.kind == "GetStructField" and _stands_for_a_value(tree.children[0]):

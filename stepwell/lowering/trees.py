@@ -99,6 +99,21 @@ def transform(tree: TreeNode, replace: Callable[[TreeNode], TreeNode | None]) ->
     return TreeNode(tree.kind, fields, children)
 
 
+def rebuild(
+    plan: TreeNode, child: Callable[[TreeNode], TreeNode], expression: Callable[[str, TreeNode], TreeNode]
+) -> TreeNode:
+    """A plan node with what `child` makes of each node below it, and `expression` of each expression and the name of its field."""
+    children = tuple(map(child, plan.children))
+    renewed = {id(old): new for old, new in zip(plan.children, children, strict=True)}
+
+    def field(name: str, value: Any) -> Any:
+        if isinstance(value, TreeNode):
+            return renewed[id(value)] if id(value) in renewed else expression(name, value)
+        return [field(name, item) for item in value] if isinstance(value, list) else value
+
+    return TreeNode(plan.kind, {name: field(name, value) for name, value in plan.fields.items()}, children)
+
+
 def substitute(tree: TreeNode, values: Mapping[int, TreeNode]) -> TreeNode:
     """`tree`, in which the references to the ids in `values` are replaced by those values."""
 

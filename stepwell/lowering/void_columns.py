@@ -7,15 +7,14 @@ column, such as the elements of array(NULL), becomes integers when the expressio
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
-from base.arrays import leaf_types
+from base.arrays import leaf_types, with_leaves
 from engine.model.node import Expression
 from stepwell.catalyst.tree import TreeNode, walk_all
 from stepwell.catalyst.types import TYPE_OF_VOID_COLUMNS, VOID
-from stepwell.lowering.trees import literal, transform, with_typed_nulls
+from stepwell.lowering.trees import literal, rebuild, transform, with_typed_nulls
 
 _AROUND_COLUMNS = frozenset({"Alias", "SortOrder"})
 """The expressions that name or order what they have below them, which may be a column of the plan node."""
@@ -30,34 +29,12 @@ def as_column(made: Expression) -> Expression:
     """The expression as a column. DuckDB's form of a NULL without a type is an INTEGER."""
     if not pa.types.is_nested(made.type) or not any(map(pa.types.is_null, leaf_types(made.type))):
         return made
-    return replace(made, type=_with_types(made.type))
-
-
-def _with_types(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_null(kind):
-        return pa.int32()
-    if pa.types.is_map(kind):
-        return pa.map_(_with_types(kind.key_type), _with_types(kind.item_type))
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field("element", _with_types(kind.value_type)))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _with_types(field.type)) for field in kind])
-    return kind
+    return replace(made, type=with_leaves(made.type, lambda leaf: pa.int32() if pa.types.is_null(leaf) else leaf))
 
 
 def _plan(node: TreeNode) -> TreeNode:
-    children = tuple(map(_plan, node.children))
-    renewed = {id(old): new for old, new in zip(node.children, children, strict=True)}
-
-    def field(name: str, value: Any) -> Any:
-        if isinstance(value, TreeNode):
-            if id(value) in renewed:
-                return renewed[id(value)]
-            # What a generator makes has the type of what it takes.
-            return with_typed_nulls(value) if name == "generator" else _column(value)
-        return [field(name, item) for item in value] if isinstance(value, list) else value
-
-    return TreeNode(node.kind, {name: field(name, value) for name, value in node.fields.items()}, children)
+    # What a generator makes has the type of what it takes.
+    return rebuild(node, _plan, lambda name, tree: with_typed_nulls(tree) if name == "generator" else _column(tree))
 
 
 def _column(tree: TreeNode) -> TreeNode:

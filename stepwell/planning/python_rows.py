@@ -44,6 +44,6 @@ def _as_table(rows: list[Any], schema: StructType) -> Any:
 
 
 def _as_row(row: Any, schema: StructType) -> Any:
-    """A value that is the only one of its row, which Spark takes for a row, as one."""
+    """The row as a tuple if it is given as its only value, as in `createDataFrame([1, 2], "int")`; otherwise the row as it is given."""
     is_value = not isinstance(row, tuple | list | dict) and not hasattr(row, "__dict__")
     return (row,) if is_value and len(schema) == 1 and row is not None else row
