@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 
 from coordinator.revisions.document import PlanDocument
-from engine.analysis.column_names import Names, named_text, output_names
+from engine.analysis.column_names import output_names
 from engine.model.aggregates import Aggregate, FinalAggregate
 from engine.model.circuit import View
 from engine.model.event_time import TimedJoin
@@ -15,6 +15,7 @@ from engine.model.joins import Join, JoinPartials, OuterJoin, SemiJoin
 from engine.model.node import Expression
 from engine.model.python_call import PythonFunction
 from engine.model.rows import LastByKey, Map, PythonMap, Source
+from engine.operators.names import Names, named_text
 from engine.operators.table import operator_of
 
 TEXT_MAX = 90

@@ -50,6 +50,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, Fed, Operator, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey, distinct_keys
+from engine.operators.names import named_by, of_calls
 from engine.rows import zset
 from engine.rows.hashing import identity_columns
 
@@ -307,6 +308,7 @@ AGGREGATE = Operator(
     needs_append_only=False,
     relies_on_growth=_relies_on_growth,
     traces_in_recursion=None,
+    names=named_by(lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming)),
     text=lambda node: words.aggregate(node.group, node.calls, "c"),
     user_name=lambda node: None,
 )

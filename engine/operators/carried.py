@@ -19,6 +19,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.fed_rows import below, columns_by_place, within
 from engine.operators.keys import ColocatedKey, distinct_keys
+from engine.operators.names import by_places, named_by
 from engine.rows import zset
 from engine.rows.hashing import Hashes, slot_of
 from engine.state.runs import as_rows, as_zset
@@ -94,6 +95,7 @@ CARRIED_TABLE = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=named_by(lambda node, inputs, naming: by_places(node.places, inputs[0])),
     text=lambda node: f"by {words.columns(node.key)}, level {node.level}",
     user_name=lambda node: None,
 )

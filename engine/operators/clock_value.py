@@ -17,6 +17,7 @@ from engine.model.clock import TIMESTAMP, ClockValue
 from engine.operators.arrangement import on_one_worker
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
+from engine.operators.names import named_by
 from engine.rows import zset
 from engine.state.runs import as_rows, as_zset
 
@@ -76,6 +77,7 @@ CLOCK_VALUE = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=named_by(lambda node, inputs, naming: ("now()",)),
     text=lambda node: "the time of the step" + (", by days" if node.rounding_us == DAY_US else ""),
     user_name=lambda node: None,
 )

@@ -32,6 +32,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
+from engine.operators.names import OF_FIRST, named_by, of_calls
 from engine.operators.sessions import merge_sessions
 from engine.rows import zset
 from engine.state.forgetting import forget, rows_of_groups, select_rows
@@ -144,6 +145,7 @@ CLOSING_AGGREGATE = Operator(
     needs_append_only=True,
     relies_on_growth=lambda node: True,
     traces_in_recursion=None,
+    names=named_by(lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming)),
     text=_text_of_aggregate,
     user_name=lambda node: None,
 )
@@ -163,6 +165,7 @@ CLOSING_SESSIONS = Operator(
     needs_append_only=True,
     relies_on_growth=lambda node: True,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=lambda node: f"c{node.window} by {words.columns(node.key)}, when the watermark reaches their end",
     user_name=lambda node: None,
 )

@@ -1,10 +1,9 @@
 """The descriptor of an operator: all that the engine has to know of it, in one place beside its step function.
 
-Each module of operators ends with one `Operator` per node type, and `table.py` collects them. The analyses, the contents of views and the texts
-of `dry-run` use that table and name no kind of node themselves.
+Each module of operators ends with one `Operator` per node type, and `table.py` collects them. What every operator has is asked of that table,
+also by the analyses. A module that names a kind of node says something of that kind alone, such as which nodes are views.
 
 No field has a default. With a wrong default for its exchanges or its retractions an operator would give wrong answers without an error.
-Nothing else lists kinds of operators by what they can do.
 `tests/engine/test_descriptors.py` runs every operator and compares what it does with its descriptor.
 """
 
@@ -20,6 +19,7 @@ from engine.model.node import NodeBase
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext, StepFunction
 from engine.operators.error_rows import ErrorRows
+from engine.operators.names import ColumnNames
 from engine.rows import zset
 
 N = TypeVar("N", bound=NodeBase)
@@ -101,6 +101,7 @@ class Operator(Generic[N]):
     `relies_on_growth(node)`: whether a retraction would be wrong once its inputs have only inserted: its state then lacks what it would need,
     or its result depends on what came first.
     `traces_in_recursion`: the number of traces that it uses, if it may be in the body of a Recursion; None if it may not.
+    `names`: what users call the columns of its output, and those that its expressions read.
     `text(node)`: what the node does, on one line, without its kind and inputs.
     `user_name(node)`: the name for users, for example "view totals"; None for an operator within a view."""
 
@@ -118,6 +119,7 @@ class Operator(Generic[N]):
     needs_append_only: bool
     relies_on_growth: Callable[[N], bool]
     traces_in_recursion: int | None
+    names: ColumnNames[N]
     text: Callable[[N], str]
     user_name: Callable[[N], str | None]
 

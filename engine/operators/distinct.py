@@ -21,6 +21,7 @@ from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.keys import ColocatedKey, distinct_keys, hash_keys
+from engine.operators.names import OF_FIRST
 from engine.rows import zset
 from engine.state.runs import as_rows, as_zset
 from engine.state.trace import Trace
@@ -113,6 +114,7 @@ DISTINCT = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=1,
+    names=OF_FIRST,
     text=lambda node: "",
     user_name=lambda node: None,
 )
@@ -133,6 +135,7 @@ DEDUPLICATE = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: True,
     traces_in_recursion=1,
+    names=OF_FIRST,
     text=lambda node: f"by {words.columns(node.key)}",
     user_name=lambda node: None,
 )

@@ -35,6 +35,7 @@ from engine.model.event_time import LatestTime, Watermark
 from engine.operators.arrangement import Arrangement, on_one_worker
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
+from engine.operators.names import NONE
 from engine.rows import zset
 from engine.state.runs import as_rows, as_zset
 
@@ -172,6 +173,7 @@ LATEST_TIME = Operator(
     needs_append_only=True,
     relies_on_growth=lambda node: True,
     traces_in_recursion=None,
+    names=NONE,
     text=lambda node: f"of c{node.time}",
     user_name=lambda node: None,
 )
@@ -191,6 +193,7 @@ WATERMARK = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=NONE,
     text=_text_of_watermark,
     user_name=lambda node: None,
 )

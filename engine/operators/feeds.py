@@ -27,6 +27,7 @@ from engine.operators.carried import CARRIED_TABLE
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.fed_rows import columns_by_place, within
 from engine.operators.keys import ColocatedKey, net_rows_by_key
+from engine.operators.names import OF_FIRST, Names, Naming, by_places, named_by
 from engine.rows import zset
 from engine.rows.hashing import HASH_BITS, Hashes, slot_of
 from engine.state.runs import as_rows, as_zset
@@ -89,6 +90,7 @@ def _feed_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[Co
         needs_append_only=False,
         relies_on_growth=lambda node: False,
         traces_in_recursion=None,
+        names=OF_FIRST,
         text=lambda node: f"the content of the {node.holder.kind} below, level {node.level}",
         user_name=lambda node: None,
     )
@@ -107,6 +109,9 @@ def _frozen_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[
         at = operators[type(node.holder)].arrange(node.holder, inputs).colocation
         return Arrangement(tuple(None for _ in inputs), at)
 
+    def names(node: Frozen, inputs: Sequence[Names], naming: Naming) -> Names:
+        return operators[type(node.holder)].names.of(node.holder, inputs, naming)
+
     return Operator(
         node=Frozen,
         revision=1,
@@ -122,6 +127,7 @@ def _frozen_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[
         needs_append_only=False,
         relies_on_growth=lambda node: False,
         traces_in_recursion=None,
+        names=named_by(names),
         text=lambda node: f"stands for a {node.holder.kind} that this version cannot run",
         user_name=lambda node: None,
     )
@@ -209,6 +215,7 @@ PLACED = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=lambda node: "anywhere" if node.key is None else f"by {words.columns(node.key)}",
     user_name=lambda node: None,
 )
@@ -228,6 +235,7 @@ RENAMED = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=named_by(lambda node, inputs, naming: by_places(node.places, inputs[0])),
     text=lambda node: "with the columns of the view now",
     user_name=lambda node: None,
 )
@@ -247,6 +255,7 @@ DIFFERENCE_OF_VIEW = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=lambda node: "new content without old content",
     user_name=lambda node: None,
 )
@@ -266,6 +275,7 @@ SWITCHED = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=lambda node: "with what differs",
     user_name=lambda node: None,
 )
@@ -286,6 +296,7 @@ WRITTEN_AGAIN = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=lambda node: "all rows once more",
     user_name=lambda node: None,
 )

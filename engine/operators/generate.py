@@ -15,6 +15,7 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfInput, Operator
+from engine.operators.names import by_places, named_by
 from engine.rows import zset
 
 
@@ -69,6 +70,7 @@ GENERATE = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=0,
+    names=named_by(lambda node, inputs, naming: by_places(node.kept, inputs[0])),
     text=_text,
     user_name=lambda node: None,
 )

@@ -19,6 +19,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.error_rows import leave_out
 from engine.operators.keys import columns_at, matchable, only
+from engine.operators.names import OF_BOTH
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.runs import as_rows, as_zset
@@ -130,6 +131,7 @@ JOIN = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=2,
+    names=OF_BOTH,
     text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, node.residual),
     user_name=lambda node: None,
 )

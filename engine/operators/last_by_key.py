@@ -34,6 +34,7 @@ from engine.operators.base import Lacks, Refused, RowElsewhere, StepContext
 from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.former_values import Messages, outcome, truncations_before
 from engine.operators.keys import ColocatedKey, distinct_keys
+from engine.operators.names import OF_FIRST
 from engine.operators.scattered_keys import check_partitions, key_as_text
 from engine.rows import zset
 from engine.state.runs import HASH, as_rows, as_zset
@@ -233,6 +234,7 @@ LAST_BY_KEY = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=lambda node: f"by {words.columns(node.key)}",
     user_name=lambda node: f"source {node.handle}",
 )

@@ -14,6 +14,7 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfInput, NoContent, Operator
+from engine.operators.names import NONE, OF_FIRST, named_by, of_expressions
 from engine.rows import zset
 
 
@@ -95,6 +96,7 @@ MAP = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=0,
+    names=named_by(lambda node, inputs, naming: of_expressions(node.projections, inputs[0], naming)),
     text=_text_of_map,
     user_name=lambda node: None,
 )
@@ -114,6 +116,7 @@ REPLICATE = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=0,
+    names=named_by(lambda node, inputs, naming: (*inputs[0][: node.times], *inputs[0][node.times + 1 :])),
     text=lambda node: f"c{node.times} times, without c{node.times}",
     user_name=lambda node: None,
 )
@@ -133,6 +136,7 @@ UNION = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=0,
+    names=OF_FIRST,
     text=lambda node: "",
     user_name=lambda node: None,
 )
@@ -152,6 +156,7 @@ CONSTANT = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=NONE,
     text=_text_of_constant,
     user_name=lambda node: None,
 )

@@ -35,6 +35,7 @@ from engine.operators.descriptor import NoContent, Operator
 from engine.operators.error_rows import ErrorRows
 from engine.operators.join import match_pairs
 from engine.operators.keys import distinct_keys, matchable, only
+from engine.operators.names import OF_BOTH
 from engine.operators.scalar import TooManyRows
 from engine.rows import zset
 from engine.rows.hashing import Hashes
@@ -300,6 +301,7 @@ OUTER_JOIN = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=2,
+    names=OF_BOTH,
     text=_text,
     user_name=lambda node: None,
 )

@@ -36,6 +36,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.error_rows import leave_out
 from engine.operators.keys import net_rows_by_key
+from engine.operators.names import NONE
 from engine.rows import zset
 from engine.state.runs import as_rows, as_zset
 from io_kafka.clients.partitioner import partitions_of
@@ -245,6 +246,7 @@ OUTPUT = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: node.mode == "append",
     traces_in_recursion=None,
+    names=NONE,
     text=lambda node: (
         f"{node.handle} {node.mode}" + (f" by {words.columns(node.key)}" if node.key else "") + node.written.shown
     ),

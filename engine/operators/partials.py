@@ -43,6 +43,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, Fed, NoContent, Operator, always
 from engine.operators.join import pairs_of
 from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, only
+from engine.operators.names import OF_BOTH, by_places, named_by, of_calls
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.runs import Combine, as_rows
@@ -190,6 +191,7 @@ PARTIAL_AGGREGATE = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=named_by(lambda node, inputs, naming: by_places(node.group, inputs[0])),
     text=lambda node: words.aggregate(node.group, node.calls, "c"),
     user_name=lambda node: None,
 )
@@ -209,6 +211,7 @@ JOIN_PARTIALS = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=OF_BOTH,
     text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, None),
     user_name=lambda node: None,
 )
@@ -228,6 +231,7 @@ FINAL_AGGREGATE = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=named_by(lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming, of_partials=True)),
     text=lambda node: words.aggregate(node.group, node.calls, "s"),
     user_name=lambda node: None,
 )

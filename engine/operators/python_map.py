@@ -13,6 +13,7 @@ from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.error_rows import leave_out
+from engine.operators.names import OF_FIRST
 from engine.python.calls import results, try_results
 from engine.rows import zset
 
@@ -71,6 +72,7 @@ PYTHON_MAP = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=lambda node: ", ".join(f"{call.name} of {words.columns(call.arguments) or 'nothing'}" for call in node.calls),
     user_name=lambda node: None,
 )

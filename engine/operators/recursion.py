@@ -37,6 +37,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import PartFacts
+from engine.operators.names import OF_FIRST, ColumnNames
 from engine.operators.scalar import tell_again, tells_a_change
 from engine.rows import zset
 from engine.state.runs import as_rows, as_zset
@@ -237,6 +238,8 @@ def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
             parts[type(part)].relies_on_growth(part) for part in node.body[len(node.inputs) :]
         ),
         traces_in_recursion=None,
+        # What its expressions read are the columns of nodes in its body, and an error does not say of which one.
+        names=ColumnNames(OF_FIRST.output, read=lambda inputs: ()),
         text=lambda node: (
             f"of at most {node.levels_max} levels: {', '.join(part.kind for part in node.body[len(node.inputs) :])}"
         ),

@@ -31,6 +31,7 @@ from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key, o
 from engine.operators.base import StepContext
 from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.error_rows import ErrorRows
+from engine.operators.names import OF_FIRST, ColumnNames, Names, Naming, of_expressions
 from engine.rows import zset
 from engine.state.runs import as_rows, as_zset
 
@@ -217,6 +218,16 @@ def _text_of_map(node: ScalarMap) -> str:
     return ", ".join(map(words.expression, node.projections)) + where + f", with values from c{node.rows} on"
 
 
+def _names_read(inputs: Sequence[Names]) -> Names:
+    """The last column of a value tells which one it is, and no expression reads that."""
+    rows, *values = inputs
+    return (*rows, *(name for value in values for name in value[:-1]))
+
+
+def _names_of_map(node: ScalarMap, inputs: Sequence[Names], naming: Naming) -> Names:
+    return of_expressions(node.projections, _names_read(inputs), naming)
+
+
 SCALAR_VALUE = Operator(
     node=ScalarValue,
     revision=1,
@@ -232,6 +243,7 @@ SCALAR_VALUE = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=lambda node: "the one row, or nulls",
     user_name=lambda node: None,
 )
@@ -251,6 +263,7 @@ SCALAR_MAP = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=1,
+    names=ColumnNames(_names_of_map, read=_names_read),
     text=_text_of_map,
     user_name=lambda node: None,
 )

@@ -27,6 +27,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import Fed, NoContent, Operator
 from engine.operators.join import match_pairs
 from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
+from engine.operators.names import OF_FIRST
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.runs import as_rows, as_zset
@@ -278,6 +279,7 @@ SEMI_JOIN = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=3,
+    names=OF_FIRST,
     text=_text,
     user_name=lambda node: None,
 )

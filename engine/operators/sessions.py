@@ -22,6 +22,7 @@ from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import Fed, NoContent, Operator, always
 from engine.operators.keys import distinct_keys, hash_keys
+from engine.operators.names import OF_FIRST
 from engine.rows import zset
 from engine.state.runs import as_rows, as_zset
 
@@ -94,6 +95,7 @@ SESSIONS = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=lambda node: f"c{node.window} by {words.columns(node.key)}",
     user_name=lambda node: None,
 )

@@ -11,6 +11,7 @@ from engine.model.node import NodeBase
 from engine.model.rows import Source
 from engine.operators.arrangement import Arrangement
 from engine.operators.descriptor import NoContent, Operator
+from engine.operators.names import named_by
 
 
 def _retraction(node: Source) -> str | None:
@@ -45,6 +46,7 @@ SOURCE = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=named_by(lambda node, inputs, naming: tuple(naming.sources.get(node.handle, ()))),
     text=lambda node: node.handle + (" keyed" if node.keyed else "") + (" retracts" if node.retracts else ""),
     user_name=lambda node: f"source {node.handle}",
 )

@@ -29,6 +29,7 @@ from engine.operators.clock_bounds import FOREVER_US, intervals
 from engine.operators.clock_value import Tick, tick_of
 from engine.operators.descriptor import Fed, NoContent, Operator
 from engine.operators.event_time import empty_rows
+from engine.operators.names import OF_FIRST
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.forgetting import forget
@@ -172,6 +173,7 @@ TEMPORAL_FILTER = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=_text,
     user_name=lambda node: None,
 )

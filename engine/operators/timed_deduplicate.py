@@ -24,6 +24,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import NoContent, Operator
 from engine.operators.event_time import drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
+from engine.operators.names import OF_FIRST
 from engine.rows import zset
 from engine.state.forgetting import forget, select_rows
 
@@ -89,6 +90,7 @@ TIMED_DEDUPLICATE = Operator(
     needs_append_only=True,
     relies_on_growth=lambda node: True,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=lambda node: f"by {words.columns(node.key)}, at c{node.time}",
     user_name=lambda node: None,
 )

@@ -27,6 +27,7 @@ from engine.operators.descriptor import NoContent, Operator
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.join import match_pairs, pairs_of
 from engine.operators.keys import ColocatedKey, columns_at, matchable, only
+from engine.operators.names import OF_BOTH
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.forgetting import forget, select_rows
@@ -186,6 +187,7 @@ TIMED_JOIN = Operator(
     needs_append_only=True,
     relies_on_growth=lambda node: True,
     traces_in_recursion=None,
+    names=OF_BOTH,
     text=_text,
     user_name=lambda node: None,
 )

@@ -33,6 +33,7 @@ from engine.operators.arrangement import Key, by_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import Fed, NoContent, Operator
 from engine.operators.keys import distinct_keys, hash_keys
+from engine.operators.names import OF_FIRST
 from engine.rows import zset
 from engine.rows.hashing import Hashes, hash_columns
 from engine.state.ordered_rows import KeyedRows, SpreadRows
@@ -235,6 +236,7 @@ TOP_K = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: True,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=_text,
     user_name=lambda node: None,
 )

@@ -21,6 +21,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import Fed, NoContent, Operator
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey, net_by_key
+from engine.operators.names import named_by
 from engine.rows import zset
 from engine.state.runs import as_rows, as_zset
 from engine.state.trace import Trace
@@ -120,6 +121,7 @@ VIEW = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=named_by(lambda node, inputs, naming: node.names),
     text=_text,
     user_name=lambda node: f"view {node.name}",
 )

@@ -24,6 +24,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, Fed, Operator, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import columns_at, distinct_keys, hash_keys
+from engine.operators.names import OF_FIRST
 from engine.operators.window_functions import call_values
 from engine.operators.window_order import Rows, Sorted, sort_rows
 from engine.rows import zset
@@ -189,6 +190,7 @@ WINDOW = Operator(
     needs_append_only=False,
     relies_on_growth=lambda node: False,
     traces_in_recursion=None,
+    names=OF_FIRST,
     text=_text,
     user_name=lambda node: None,
 )

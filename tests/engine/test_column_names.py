@@ -5,12 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from engine.analysis.column_names import EXPRESSION_MAX, input_names, output_names, with_names
+from engine.analysis.column_names import input_names, output_names, with_names
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Node, View
 from engine.model.joins import Join
 from engine.model.node import Expression
 from engine.model.rows import LastByKey, Map, Source
+from engine.operators.names import EXPRESSION_MAX
 
 INT, TEXT = pa.int64(), pa.string()
 SOURCES = {"orders": ("id", "amount", "parts"), "people": ("id", "na me")}

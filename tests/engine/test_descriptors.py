@@ -19,15 +19,19 @@ from engine.analysis.retraction import append_only_inputs, retraction_origins
 from engine.analysis.stages import plan_stages
 from engine.analysis.uniqueness import unique_keys
 from engine.errors import EngineError
-from engine.model.circuit import Node, Output, View
+from engine.model.circuit import Node, Output, Recursion, View
 from engine.model.clock import ClockValue
-from engine.model.event_time import LatestTime, Watermark
+from engine.model.event_time import ClosingSessions, LatestTime, Watermark
+from engine.model.joins import JoinPartials
+from engine.model.node import Expression, NodeBase
 from engine.model.numbers import TRACES_MAX, number_of
-from engine.model.rows import Distinct, ScalarValue, Source
+from engine.model.ordered import Sessions
+from engine.model.rows import Constant, Distinct, Map, ScalarMap, ScalarValue, Source, Union
 from engine.operators.base import StepContext
 from engine.operators.distinct import DISTINCT
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
 from engine.operators.keys import hash_keys
+from engine.operators.names import Naming
 from engine.operators.table import OPERATORS, by_node_type, operator_of
 from engine.rows import zset
 from engine.run import stage
@@ -347,6 +351,55 @@ def test_sources_views_and_outputs_have_names_for_users_and_every_node_has_a_tex
             assert any(
                 name.endswith(f" {word}") for word in (getattr(node, "handle", ""), getattr(node, "name", "")) if word
             ), named(index)
+
+
+OTHER_VALUES = (Recursion, Sessions, ClosingSessions, JoinPartials)
+"""A name may stand for what is computed: the column of a recursion, the time range of a session. The sums of partials have no name."""
+WITHOUT_NAMES = (Constant, Output, LatestTime, Watermark)
+OWN_NAMES = (Source, View, ClockValue)
+
+
+def test_a_column_that_keeps_its_name_has_the_values_of_that_column() -> None:
+    ran, naming = nodes_after(*SUITE_SEEDS), set[type[NodeBase]](OWN_NAMES)
+    for index, node in enumerate(CIRCUIT.nodes):
+        if isinstance(node, OWN_NAMES):
+            continue
+        inputs = [tuple(f"{at} {c}" for c in range(len(CIRCUIT.nodes[i].types))) for at, i in enumerate(node.inputs)]
+        names = operator_of(node).names.of(node, inputs, Naming({}, computed=False))
+        assert len(names) == len(node.types), named(index)
+        naming |= {type(node)} if any(names) else set()
+        for place, name in enumerate(names if not isinstance(node, OTHER_VALUES) else ()):
+            if name is not None:
+                at, column = map(int, name.split())
+                below = node.inputs if isinstance(node, Union) else (node.inputs[at],)  # named after the first
+                known = set().union(*(values_of(ran, each, column) for each in below))
+                assert values_of(ran, index, place) <= known | {None}, named(index)
+    assert {type(node) for node in CIRCUIT.nodes} - naming == set(WITHOUT_NAMES)
+
+
+def values_of(ran: Nodes, index: int, column: int) -> set[Any]:
+    return {row[column] for change in ran.changes[index] for row in change}
+
+
+def test_names_and_expressions_speak_of_the_same_columns() -> None:
+    """An expression of a node is over as many columns as there are names of what it reads."""
+    for index, node in enumerate(CIRCUIT.nodes):
+        inputs = [tuple(f"{at} {c}" for c in range(len(CIRCUIT.nodes[i].types))) for at, i in enumerate(node.inputs)]
+        read = operator_of(node).names.read(inputs)
+        for expression in expressions_of(node):
+            if expression.column is not None:
+                at, column = map(int, (read[expression.column] or "").split())
+                assert CIRCUIT.nodes[node.inputs[at]].types[column] == expression.type, named(index)
+
+
+def test_errors_of_a_recursion_do_not_name_the_columns_of_its_inputs() -> None:
+    """Its expressions are over the columns of nodes in its body."""
+    recursion = next(node for node in CIRCUIT.nodes if isinstance(node, Recursion))
+    assert not operator_of(recursion).names.read([("a", "b"), ("c", "d")])
+
+
+def expressions_of(node: Node) -> list[Expression]:
+    return [*node.projections] if isinstance(node, Map | ScalarMap) else []
 
 
 def test_every_kind_of_node_has_exactly_one_descriptor() -> None:

@@ -7,7 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 CLASHES, TEST_CLASHES = "stepwell/project/clashes.py", "tests/stepwell/test_clashes.py"
 ACTIONS, TEST_ACTIONS = "stepwell/planning/actions.py", "tests/stepwell/test_actions.py"
 TEXT_FILES, TEST_TEXT_FILES = "stepwell/project/text_files.py", "tests/stepwell/test_text_files.py"
-COLUMN_NAMES, TEST_COLUMN_NAMES = "engine/analysis/column_names.py", "tests/engine/test_column_names.py"
+OPERATOR_NAMES, TEST_COLUMN_NAMES = "engine/operators/names.py", "tests/engine/test_column_names.py"
 
 PROJECT_BREAKAGES = (
     Breakage(
@@ -88,7 +88,18 @@ PROJECT_BREAKAGES = (
         "a-name-for-another-column",
         "An error names a column after the one beside it, because a join's names are not those of both sides.",
         "no silence",
-        (Edit(COLUMN_NAMES, "tuple(name for each in inputs for name in each)", "tuple(name for name in inputs[-1])"),),
+        (
+            Edit(
+                OPERATOR_NAMES, "tuple(name for each in inputs for name in each)", "tuple(name for name in inputs[-1])"
+            ),
+        ),
         (f"{TEST_COLUMN_NAMES}::test_a_column_keeps_its_name_until_something_is_computed",),
+    ),
+    Breakage(
+        "name-of-a-column-that-is-left-out",
+        "Behind a row that is repeated, errors name each column after the one before it.",
+        "no silence",
+        (Edit("engine/operators/linear.py", "(*inputs[0][: node.times], *inputs[0][node.times + 1 :])", "inputs[0]"),),
+        ("tests/engine/test_descriptors.py::test_a_column_that_keeps_its_name_has_the_values_of_that_column",),
     ),
 )
