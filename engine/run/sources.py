@@ -27,7 +27,7 @@ from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.errors import RegistryRefused, RegistryUnreachable, SchemaGone
 from io_kafka.extras import Extras
-from io_kafka.formats import RecordFormat, Rejected, SourceFormat, TableFormat, decode
+from io_kafka.formats import RecordFormat, Rejected, SourceFormat, TableFormat, decode, values_are_text
 from io_kafka.formats.batches import NotRows, rows_in
 from io_kafka.formats.encodings import WithRegistry
 from io_kafka.formats.records import TimestampBeyondRange, extras_of, rows_of
@@ -66,7 +66,7 @@ class SourceTable:
     @property
     def is_binary(self) -> bool:
         """Whether its values are bytes that are no text, whatever bytes they have."""
-        return isinstance(self.format, SourceFormat) and self.format.encoding is not None
+        return isinstance(self.format, SourceFormat) and not values_are_text(self.format)
 
     @property
     def extras(self) -> Extras:

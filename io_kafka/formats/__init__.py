@@ -9,6 +9,7 @@ leave_pandas_out()  # before any module makes an array
 from io_kafka.formats.batches import TableFormat  # noqa: E402
 from io_kafka.formats.decode import decode  # noqa: E402
 from io_kafka.formats.encode import ENCODER_ID, encode  # noqa: E402
+from io_kafka.formats.reading import values_are_text  # noqa: E402
 from io_kafka.formats.records import RecordFormat  # noqa: E402
 from io_kafka.formats.spec import Decoded, FormatError, OutputFormat, Rejected, SourceFormat  # noqa: E402
 
@@ -23,4 +24,5 @@ __all__ = [
     "TableFormat",
     "decode",
     "encode",
+    "values_are_text",
 ]

@@ -63,6 +63,7 @@ CSV = Format(
             keys_as="json",
             identity=csv_identity,
             schemas=None,
+            values_are_text=True,
         ),
     ),
     writes=Writing(
@@ -90,6 +91,7 @@ TEXT = Format(
             keys_as="json",
             identity=no_properties,
             schemas=None,
+            values_are_text=True,
         ),
     ),
     writes=Writing(

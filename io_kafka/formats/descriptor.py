@@ -36,7 +36,8 @@ class Reading(Generic[E]):
 
     `values`: reads the bytes of values, or of the part that is named. `keys`: reads the keys beside such values in the format `keys_as`, which
     they have if nothing else is said. `identity`: the properties that decide which row a message gives, by their names. It leaves out those with
-    their defaults, and a schema has a digest in its place. `schemas`: the kind of schemas that its registry must have; None if it needs none."""
+    their defaults, and a schema has a digest in its place. `schemas`: the kind of schemas that its registry must have; None if it needs none.
+    `values_are_text`: whether people can read the bytes of values, if these are UTF-8. A dead letter has all others in base64."""
 
     encoding: type[E]
     values: Callable[[E, SourceFormat, pa.Array, pa.Schema, Part], Parsed]
@@ -44,6 +45,7 @@ class Reading(Generic[E]):
     keys_as: KeyFormat
     identity: Callable[[E], dict[str, str]]
     schemas: str | None
+    values_are_text: bool
 
 
 @dataclass(frozen=True)

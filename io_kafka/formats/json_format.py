@@ -98,6 +98,7 @@ JSON = Format(
             keys_as="json",
             identity=no_properties,
             schemas=None,
+            values_are_text=True,
         ),
         Reading(
             encoding=JsonWithRegistry,
@@ -106,6 +107,7 @@ JSON = Format(
             keys_as="json",
             identity=no_properties,
             schemas=None,  # its messages need not have ids, so a registry without schemas of JSON may do
+            values_are_text=False,
         ),
     ),
     writes=Writing(

@@ -30,6 +30,11 @@ def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part
     return reading_of(source.encoding).values(source.encoding, source, values, schema, part)
 
 
+def values_are_text(source: SourceFormat) -> bool:
+    """Whether people can read the bytes of values that are UTF-8."""
+    return reading_of(source.encoding).values_are_text
+
+
 def parse_keys(source: SourceFormat, keys: pa.Array) -> Keys:
     """The key columns of all messages."""
     schema = pa.schema([source.schema.field(name) for name in source.key])

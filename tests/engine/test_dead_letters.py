@@ -11,8 +11,11 @@ import pytest
 
 from engine.run import dead_letters
 from engine.run.dead_letters import letter_bytes_max, letters
-from io_kafka.formats import Rejected
+from engine.run.sources import SourceTable
+from io_kafka.formats import Rejected, SourceFormat
+from io_kafka.formats.encodings import Csv, DescribedProtobuf, Encoding, JsonWithRegistry, PlainAvro, Text
 from io_kafka.messages import Messages, TopicMessages
+from io_kafka.registry.address import RegistryAddress
 
 
 def test_letters_tell_bytes_from_the_text_of_their_escapes() -> None:
@@ -20,6 +23,22 @@ def test_letters_tell_bytes_from_the_text_of_their_escapes() -> None:
     assert [each for each, _ in shown_in_letters(values)] == [
         {"value": "\\xff"}, {"valueBase64": "/w=="}, {"value": None}, {"value": '"\né'}
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("encoding", "is_binary"),
+    [
+        (None, False),
+        (Csv(), False),
+        (Text(), False),
+        (PlainAvro("{}"), True),
+        (DescribedProtobuf(b"", "a.B", False), True),
+        (JsonWithRegistry(RegistryAddress("http://registry", None)), True),
+    ],
+)
+def test_what_people_can_read_is_shown_as_text(encoding: Encoding, is_binary: bool) -> None:
+    form = SourceFormat("in", pa.schema([("text", pa.string())]), "append", encoding=encoding)
+    assert SourceTable("in", ("in",), form).is_binary == is_binary
 
 
 @pytest.mark.parametrize("unit", [b"\x01", b'"', b"x", b"\xff", "é".encode()])

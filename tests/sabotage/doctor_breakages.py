@@ -84,6 +84,17 @@ DOCTOR = (
         ("tests/engine/test_dead_letters.py::test_letters_tell_bytes_from_the_text_of_their_escapes",),
     ),
     Breakage(
+        "letters-of-csv-in-base64",
+        "The dead letter of a line of CSV is in base64, so that nobody can read it.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/formats/reading.py", "reading_of(source.encoding).values_are_text", "source.encoding is None"
+            ),
+        ),
+        ("tests/engine/test_dead_letters.py::test_what_people_can_read_is_shown_as_text",),
+    ),
+    Breakage(
         "room-for-letters-without-notice",
         "doctor finds a topic good that does not take the letters of the largest messages.",
         "what doctor says",

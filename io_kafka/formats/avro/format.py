@@ -65,6 +65,7 @@ AVRO = Format(
             keys_as="avro",
             identity=_identity,
             schemas="AVRO",
+            values_are_text=False,
         ),
         Reading(
             encoding=PlainAvro,
@@ -73,6 +74,7 @@ AVRO = Format(
             keys_as="json",
             identity=_plain_identity,
             schemas=None,
+            values_are_text=False,
         ),
     ),
     writes=Writing(

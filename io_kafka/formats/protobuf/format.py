@@ -71,6 +71,7 @@ PROTOBUF = Format(
             keys_as="protobuf",
             identity=_identity,
             schemas="PROTOBUF",
+            values_are_text=False,
         ),
         Reading(
             encoding=DescribedProtobuf,
@@ -79,6 +80,7 @@ PROTOBUF = Format(
             keys_as="json",
             identity=_described_identity,
             schemas=None,
+            values_are_text=False,
         ),
     ),
     writes=Writing(
