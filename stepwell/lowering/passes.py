@@ -2,7 +2,7 @@
 
 A pass takes a circuit in which a View or an Output depends on every node. It returns such a circuit with the same results. It is a
 function of the circuit alone, so that equal projects have equal circuits. The state belongs to the circuit after the last pass. So a
-pass that is added, removed or moved changes fingerprints, and existing state then needs a full refresh.
+pass that is added, removed or moved makes views count as changed, which are filled again after `stepwell run --apply`.
 """
 
 from __future__ import annotations
