@@ -1,8 +1,8 @@
 """Everything nondeterministic that a run uses, as one object: Kafka's clients, clock, random numbers, process id, threads.
 
-Guarantee: all other code of the coordinator that decides, and of the clients of Kafka, is a function of its arguments. So a test can run many coordinators
-in one process, with a simulated clock and broker: it passes another `Outside` with its `KafkaSettings`. What only measures for people (coordinator/measures.py)
-reads the clock itself.
+Guarantee: all other code of the coordinator that decides, and of the clients of Kafka, is a function of its arguments. So a test can run many
+coordinators in one process, with a simulated clock and broker: it passes another `Outside` with its `KafkaSettings`. What only measures for
+people (coordinator/measures.py) reads the clock itself.
 
 `Outside` is part of the settings because all code that talks to Kafka has these, in the coordinator and in a task.
 """
