@@ -15,6 +15,8 @@ from io_kafka.formats.parse import Parsed
 from io_kafka.formats.spec import OutputFormat, SourceFormat
 
 SEPARATOR, NULL_VALUE = "csv.sep", "csv.nullValue"
+"""The names of properties."""
+
 _CSV_OPTIONS = (
     Option(name=SEPARATOR, recorded="csv_separator", usual=Csv().sep),
     Option(name=NULL_VALUE, recorded="csv_null", usual=Csv().null_value),

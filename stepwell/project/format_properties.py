@@ -18,10 +18,12 @@ from pyspark.sql.types import AtomicType, BinaryType, StringType, StructType
 from base.options import Mode, OutputFormatName
 from base.text.patterns import Kind
 from io_kafka.formats.avro import schema as avro
+from io_kafka.formats.avro.format import FRAMING
+from io_kafka.formats.avro.format import SCHEMA as AVRO_SCHEMA
 from io_kafka.formats.avro.read import plain_columns
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.delimited import ESCAPE, QUOTE
-from io_kafka.formats.delimited_format import csv_identity
+from io_kafka.formats.delimited_format import NULL_VALUE, SEPARATOR, csv_identity
 from io_kafka.formats.delimited_write import is_written_as_csv
 from io_kafka.formats.descriptor import FromRegistry
 from io_kafka.formats.encodings import (
@@ -35,6 +37,7 @@ from io_kafka.formats.encodings import (
     Text,
 )
 from io_kafka.formats.protobuf.described import reader_of
+from io_kafka.formats.protobuf.format import DEFAULTS, DESCRIPTOR, MESSAGE
 from io_kafka.formats.spec import FormatError, OutputFormat
 from io_kafka.formats.table import FORMATS
 from io_kafka.registry.address import RegistryAddress
@@ -43,9 +46,7 @@ from stepwell.errors import ProjectError
 from stepwell.project.settings import Settings
 from stepwell.project.text_files import read_text
 
-FORMAT, REGISTRY, AVRO_SCHEMA, FRAMING = "format", "schema.registry.url", "avro.schema", "avro.framing"
-DEFAULTS, DESCRIPTOR, MESSAGE = "emit.default.values", "protobuf.descriptor", "protobuf.message"
-SEPARATOR, NULL_VALUE = "csv.sep", "csv.nullvalue"
+FORMAT, REGISTRY = "format", "schema.registry.url"
 PATTERNS: dict[Kind, str] = {
     "date": "dateFormat",
     "timestamp": "timestampFormat",
@@ -79,8 +80,8 @@ class TableOfSource:
 
 @dataclass(frozen=True)
 class FormatProperties:
-    """`own`: the properties, by lower-case name, that mean something for the format. `source`: the encoding that they say. `output`: checks the
-    columns of an output, and gives the options of its format that differ from their defaults. Both raise ProjectError."""
+    """`own`: the names of the properties that mean something for the format, as the documents spell them. `source`: the encoding that they say.
+    `output`: checks the columns of an output, and gives the options of its format that differ from their defaults. Both raise ProjectError."""
 
     own: tuple[str, ...]
     source: Callable[[Properties, TableOfSource], Encoding]
@@ -208,7 +209,7 @@ def csv_options(of: Properties) -> Csv:
         raise of.error(
             f"{SEPARATOR} = {sep!r} separates no fields", "Write one or more other characters, such as ; or \\t."
         )
-    return Csv(sep, of.values.get(NULL_VALUE, ""))
+    return Csv(sep, of.values.get(NULL_VALUE.lower(), ""))
 
 
 def _csv(of: Properties, table: TableOfSource) -> Csv:
@@ -260,7 +261,7 @@ def _check_csv(of: Properties, schema: StructType, mode: Mode, key: tuple[str, .
     null, sep = encoding.null_value, encoding.sep
     if null.startswith(QUOTE) or sep in null + sep[:-1]:  # it may also be the beginning of the separator behind it
         raise of.error(
-            f"csv.nullValue = {null!r} would not be read as one field, between fields that {sep!r} separates",
+            f"{NULL_VALUE} = {null!r} would not be read as one field, between fields that {sep!r} separates",
             "Write a text without the separator that does not begin with a quote.",
         )
     options = csv_identity(encoding)
@@ -277,7 +278,7 @@ def _check_csv(of: Properties, schema: StructType, mode: Mode, key: tuple[str, .
     return options
 
 
-_OF_TIMES = tuple(name.lower() for name in PATTERNS.values())
+_OF_TIMES = tuple(PATTERNS.values())
 
 PROPERTIES: Mapping[OutputFormatName, FormatProperties] = {
     "protobuf": FormatProperties(

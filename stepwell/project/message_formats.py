@@ -16,37 +16,14 @@ from base.options import Mode, OutputFormatName
 from base.text.patterns import NO_PATTERNS, BadPattern, Kind, Patterns, reader
 from io_kafka.formats.encodings import Encoding, KeyFormat
 from io_kafka.formats.table import FORMATS, reading_of
-from stepwell.project.format_properties import (
-    AVRO_SCHEMA,
-    DEFAULTS,
-    DESCRIPTOR,
-    FORMAT,
-    FRAMING,
-    MESSAGE,
-    PATTERNS,
-    PROPERTIES,
-    REGISTRY,
-    SEPARATOR,
-    Properties,
-    TableOfSource,
-)
+from stepwell.project.format_properties import FORMAT, PATTERNS, PROPERTIES, REGISTRY, Properties, TableOfSource
 
 KEY_FORMAT = "key.format"
 KEY_FORMATS: tuple[KeyFormat, ...] = get_args(KeyFormat)
 
-OF_SOURCES = (
-    FORMAT,
-    KEY_FORMAT,
-    REGISTRY,
-    AVRO_SCHEMA,
-    FRAMING,
-    DEFAULTS,
-    DESCRIPTOR,
-    MESSAGE,
-    SEPARATOR,
-    "csv.nullValue",
-    *PATTERNS.values(),
-)
+OF_SOURCES = (FORMAT, KEY_FORMAT, *dict.fromkeys(name for each in PROPERTIES.values() for name in each.own))
+"""The properties of sources that have to do with formats."""
+
 _OF_FORMATS = {each.writes.keys_as for each in FORMATS.values()} - {"json"}
 """The formats of keys that need their own format of values, because the two have one registry."""
 
@@ -88,7 +65,7 @@ def choose_format(of: Properties, mode: Mode, may_have_ids: bool) -> OutputForma
         raise of.error(f"format = {of.values[FORMAT]} is not known", f"It is one of {', '.join(FORMATS)}.")
     for other in (own for each in PROPERTIES.values() for own in each.own):
         means = [each for each in FORMATS if other in PROPERTIES[each].own]
-        if other in of.values and name not in means and not (other == REGISTRY and may_have_ids):
+        if other.lower() in of.values and name not in means and not (other == REGISTRY and may_have_ids):
             raise of.error(f"{other} means nothing for format {name}", f"It belongs to format {' and '.join(means)}.")
     if mode == "changelog" and not FORMATS[name].has_changelog:
         raise of.error(f"format {name} has no changelog", "Write 'mode' = 'append' or 'upsert', or use another format.")

@@ -136,7 +136,7 @@ def test_sources_in_csv_and_text(spark: SparkSession) -> None:
 
 def test_every_format_has_its_properties_in_the_table_of_the_project() -> None:
     assert PROPERTIES.keys() == FORMATS.keys()
-    known = {name.lower() for name in (*OF_SOURCES, *OF_OUTPUTS)}
+    known = {*OF_SOURCES, *OF_OUTPUTS}
     assert {own for each in PROPERTIES.values() for own in each.own} == known - {"format", "key.format"}
 
 
@@ -339,7 +339,7 @@ def test_patterns_that_are_not_supported_are_refused_with_the_property(
 
 
 def test_patterns_belong_to_json_and_csv(spark: SparkSession) -> None:
-    with pytest.raises(ProjectError, match=r"dateformat means nothing for format avro\n.*json and csv"):
+    with pytest.raises(ProjectError, match=r"dateFormat means nothing for format avro\n.*json and csv"):
         source(spark, {"format": "avro", "dateFormat": "yyyy"})
     with pytest.raises(ProjectError, match="timestampformat means nothing for format protobuf"):
         published({"format": "protobuf", "timestampFormat": "yyyy"})

@@ -16,6 +16,9 @@ from io_kafka.formats.json_format import keys_beside
 from io_kafka.formats.parse import Parsed
 from io_kafka.formats.spec import OutputFormat, SourceFormat
 
+SCHEMA, FRAMING = "avro.schema", "avro.framing"
+"""The names of properties."""
+
 
 def _values(encoding: Avro, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
     return parse_avro(values, schema, encoding, part)
@@ -26,7 +29,7 @@ def _keys(encoding: Avro, keys: pa.Array, schema: pa.Schema, patterns: Patterns)
 
 
 def _identity(encoding: Avro) -> dict[str, str]:
-    return {} if encoding.reader is None else {"avro.schema": digest_of_schema(encoding.reader)}
+    return {} if encoding.reader is None else {SCHEMA: digest_of_schema(encoding.reader)}
 
 
 def _plain_values(encoding: PlainAvro, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
@@ -34,7 +37,7 @@ def _plain_values(encoding: PlainAvro, source: SourceFormat, values: pa.Array, s
 
 
 def _plain_identity(encoding: PlainAvro) -> dict[str, str]:
-    return {"avro.framing": "none", "avro.schema": digest_of_schema(encoding.writer)}
+    return {FRAMING: "none", SCHEMA: digest_of_schema(encoding.writer)}
 
 
 def _written_values(

@@ -18,6 +18,9 @@ from io_kafka.formats.protobuf.described import parse_described
 from io_kafka.formats.protobuf.read import parse_protobuf
 from io_kafka.formats.spec import OutputFormat, SourceFormat
 
+DEFAULTS, DESCRIPTOR, MESSAGE = "emit.default.values", "protobuf.descriptor", "protobuf.message"
+"""The names of properties."""
+
 
 def _values(encoding: Protobuf, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
     return parse_protobuf(values, schema, encoding, part)
@@ -29,7 +32,7 @@ def _keys(encoding: Protobuf, keys: pa.Array, schema: pa.Schema, patterns: Patte
 
 
 def _identity(encoding: Protobuf | DescribedProtobuf) -> dict[str, str]:
-    return {"emit.default.values": "true"} if encoding.defaults else {}
+    return {DEFAULTS: "true"} if encoding.defaults else {}
 
 
 def _described_values(
@@ -39,7 +42,7 @@ def _described_values(
 
 
 def _described_identity(encoding: DescribedProtobuf) -> dict[str, str]:
-    found = {"protobuf.descriptor": digest_of(encoding.descriptor), "protobuf.message": encoding.message}
+    found = {DESCRIPTOR: digest_of(encoding.descriptor), MESSAGE: encoding.message}
     return {**found, **_identity(encoding)}
 
 
