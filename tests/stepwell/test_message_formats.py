@@ -341,5 +341,5 @@ def test_patterns_that_are_not_supported_are_refused_with_the_property(
 def test_patterns_belong_to_json_and_csv(spark: SparkSession) -> None:
     with pytest.raises(ProjectError, match=r"dateFormat means nothing for format avro\n.*json and csv"):
         source(spark, {"format": "avro", "dateFormat": "yyyy"})
-    with pytest.raises(ProjectError, match="timestampformat means nothing for format protobuf"):
+    with pytest.raises(ProjectError, match="timestampFormat means nothing for format protobuf"):
         published({"format": "protobuf", "timestampFormat": "yyyy"})
