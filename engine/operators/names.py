@@ -49,12 +49,12 @@ class ColumnNames(Generic[N]):
 
 
 def of_all_inputs(inputs: Sequence[Names]) -> Names:
-    """Of expressions over the columns of all inputs, one input after the other."""
+    """The names for expressions over the columns of all inputs, one input after the other."""
     return tuple(name for each in inputs for name in each)
 
 
 def named_by(output: Callable[[N, Sequence[Names], Naming], Names]) -> ColumnNames[N]:
-    """Of an operator whose expressions read all its inputs."""
+    """The names for an operator whose expressions read all its inputs."""
     return ColumnNames(output, of_all_inputs)
 
 
@@ -81,7 +81,7 @@ def of_expressions(expressions: Sequence[Expression], names: Names, naming: Nami
 def of_calls(
     group: Sequence[Column], calls: Sequence[AggregateCall], names: Names, naming: Naming, *, of_partials: bool = False
 ) -> Names:
-    """Of an aggregate: the group's columns, and then the calls. `of_partials`: the arguments are not columns of the input."""
+    """The names for an aggregate: the group's columns, and then the calls. `of_partials`: the arguments are not columns of the input."""
     found = by_places(group, names)
     return (*found, *(_of_call(call, None if of_partials else names) for call in calls)) if naming.computed else found
 
