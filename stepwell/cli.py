@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from base.standard_streams import forgive_standard_error
 from stepwell.commands.log_lines import FORMAT_VARIABLE, use_format
 
 COMMANDS = {
@@ -121,6 +122,7 @@ def stepwell(
 
 
 def main() -> None:
+    forgive_standard_error()  # a line that nobody can take ends no command, and changes no exit code
     use_format("json" if os.environ.get(FORMAT_VARIABLE) == "json" else "text")  # until the settings are read
     app(prog_name="stepwell")  # also as `python -m stepwell`, for help and for completion
 

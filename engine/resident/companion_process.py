@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import BinaryIO
 
+from base.standard_streams import forgive_standard_error
 from engine.resident.companions import LENGTH_BYTES
 from engine.resident.entry import end_process, live_here
 
@@ -18,6 +19,7 @@ def main() -> None:
     assignment = pickle.loads(source.read(length))  # from the process that has started this one, and from nobody else
     threading.Thread(target=_end_with_task, args=(source,), daemon=True).start()
     live_here(assignment, _has_none)
+    forgive_standard_error()
     sys.stderr.flush()
     os._exit(0)  # the other thread holds the standard input, which an ordinary end would wait for
 

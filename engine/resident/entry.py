@@ -20,6 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from base.standard_streams import forgive_standard_error
 from base.term import Term
 from engine.resident.addresses import host_towards
 from engine.resident.companions import Companions
@@ -100,7 +101,7 @@ def live_here(assignment: Assignment, start_companion: Callable[[], None]) -> No
             start_companion=start_companion,
         )
     if refusal is not None:
-        print(f"stepwell: this task was refused: {refusal}", file=sys.stderr)
+        _say(f"this task was refused: {refusal}")
 
 
 def live(
@@ -231,5 +232,10 @@ def linger(events: Events, control: Connection) -> None:
 
 
 def end_process(reason: str) -> None:
-    print(f"stepwell: worker process {os.getpid()} ends: {reason}", file=sys.stderr, flush=True)
+    _say(f"worker process {os.getpid()} ends: {reason}")
     os._exit(GONE_EXIT_CODE)
+
+
+def _say(text: str) -> None:
+    forgive_standard_error()  # a full disk may not keep the process alive
+    print(f"stepwell: {text}", file=sys.stderr, flush=True)

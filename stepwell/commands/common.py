@@ -129,8 +129,8 @@ def note(text: str) -> None:
     if is_json():
         say("info", text)
     else:
-        err.print(hidden(text), markup=False)
         keep_said(text)
+        err.print(hidden(text), markup=False)
 
 
 def warn(text: str) -> None:
@@ -138,8 +138,8 @@ def warn(text: str) -> None:
     if is_json():
         say("warning", text)
     else:
-        err.print(f"[yellow]warning:[/] {escape(hidden(text))}")
         keep_said(f"warning: {text}")
+        err.print(f"[yellow]warning:[/] {escape(hidden(text))}")
 
 
 class PlaceUnusable(StepwellError):
@@ -205,7 +205,7 @@ def report_faults(as_json: bool = False) -> Iterator[None]:
         if is_json():
             say("error", text, exit_code=int(code), more=more)
         else:
+            keep_said(f"error: {text}")
             err.print(f"[bold red]error:[/] {escape(text)}")
             err.print(more_line(more), markup=False)
-            keep_said(f"error: {text}")
         raise typer.Exit(int(code)) from None

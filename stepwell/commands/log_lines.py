@@ -43,10 +43,9 @@ class _Lines:
 
     def write(self, line: str) -> None:
         line = hidden(line)
-        with suppress(OSError, ValueError):  # whoever read standard error is gone
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
         self.keep(line)
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
     def keep(self, line: str) -> None:
         if self.file is not None:

@@ -16,6 +16,7 @@ from base.fault import ExitCode
 from base.limits import WORKERS_MAX
 from base.memory import keep_freed_memory
 from base.on_change import OnChange
+from base.standard_streams import forgive_standard_output
 from stepwell.commands.choices import AppendOption, FromNowOption, GradualOption, RetractOption, chosen_of
 from stepwell.commands.common import (
     JsonOption,
@@ -86,6 +87,7 @@ def run(
 ) -> None:
     """Keep the project's views up to date."""
     keep_freed_memory()
+    forgive_standard_output()  # it has the last line of a service, which a full disk may lose
     if view is not None:
         raise typer.BadParameter(
             f"{view}: `run` takes no view; a refresh of one view is not yet possible, only of the whole project"

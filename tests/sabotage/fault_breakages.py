@@ -7,6 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 RESIDENT, TESTS = "engine/resident", "tests/engine/resident"
 ANSWERS, TEST_OUTPUT = "coordinator/stepping/step_answers.py", "tests/coordinator/test_step_output.py"
 LIES = f"{TEST_OUTPUT}::test_an_answer_that_cannot_be_right_is_a_loss_of_its_worker"
+STREAMS = "tests/base/test_standard_streams.py"
 SILENCE, BOUNDED, ONCE = "no silence", "9 bounded", "exactly once"
 
 FAULTS = (
@@ -241,5 +242,35 @@ FAULTS = (
             ),
         ),
         ("tests/stepwell/test_serve.py::test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so",),
+    ),
+    Breakage(
+        "a-full-log-ends-a-process",
+        "What cannot be written to standard error is raised where it is written.",
+        SILENCE,
+        (
+            Edit(
+                "base/standard_streams.py",
+                "with suppress(OSError, ValueError):  # the disk is full, the reader is gone, or the stream is closed",
+                "with suppress(ValueError):",
+            ),
+        ),
+        (
+            f"{STREAMS}::test_a_process_that_may_lose_lines_ends_with_its_own_code",
+            f"{STREAMS}::test_a_worker_ends_although_nobody_can_take_its_last_line",
+        ),
+    ),
+    Breakage(
+        "an-error-that-cannot-be-told-has-another-code",
+        "A command ends with code 1 where its error cannot be written to standard error.",
+        SILENCE,
+        (Edit("stepwell/cli.py", "    forgive_standard_error()  # a line", "    # a line"),),
+        (f"{STREAMS}::test_a_command_whose_error_nobody_can_take_ends_with_the_code_of_the_error",),
+    ),
+    Breakage(
+        "a-run-that-cannot-tell-has-another-code",
+        "A run ends with another code where its last line cannot be written to standard output.",
+        SILENCE,
+        (Edit("stepwell/commands/run.py", "    forgive_standard_output()  # it has", "    # it has"),),
+        (f"{STREAMS}::test_a_command_whose_error_nobody_can_take_ends_with_the_code_of_the_error",),
     ),
 )  # fmt: skip
