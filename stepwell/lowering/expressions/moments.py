@@ -83,6 +83,8 @@ def _from_unix_time(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment
 
 def _get_timestamp(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     written, pattern = arguments
+    if not pa.types.is_string(written.type):  # a date or a timestamp, for which Spark ignores the pattern, also a NULL
+        return derive(cast(written.sql, TIMESTAMP), arrow_type(node["dataType"]), written)
     _pattern(node, pattern, reading=True)
     return call("spark_parse_timestamp", arrow_type(node["dataType"]), written, pattern, raises=True)
 

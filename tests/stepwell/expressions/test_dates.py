@@ -87,6 +87,8 @@ CASES = [
     *(f"trunc(dt, '{u}')" for u in UNITS), *(f"date_trunc('{u}', ts)" for u in UNITS), "date_trunc('week', nt)", "date_trunc('month', dt)",
     *(f"date_format(ts, '{p}')" for p in PATTERNS), "date_format(dt, 'yyyy-MM')", "date_format(ts, '')", "date_format(nt, 'HH')",
     *(f"to_timestamp(mom, '{p}')" for p in READ), "to_date(mom, 'yyyy-MM-dd')", "to_date(mom)", "to_timestamp(mom)", "to_date(ts)", "to_timestamp_ntz(mom)",
+    *(f"{function}({moment}, {pattern})" for function in ("to_date", "to_timestamp", "to_timestamp_ntz") for moment in ("dt", "ts", "nt")
+      for pattern in ("'dd-MM-yyyy'", "CAST(NULL AS STRING)", "s")),
     "to_timestamp(date_format(ts, 'yyyy-MM-dd hh:mm:ss a'), 'yyyy-MM-dd hh:mm:ss a')", "to_timestamp(date_format(ts, 'dd MMM yyyy'), 'dd MMM yyyy')", "to_date(date_format(dt, 'yyyyDDD'), 'yyyyDDD')",
     "unix_timestamp(ts)", "unix_timestamp(dt)", "unix_timestamp(mom)", "unix_timestamp(mom, 'yyyy-MM-dd')", "to_unix_timestamp(ts)", "to_unix_timestamp(nt)", "from_unixtime(n)", "from_unixtime(l)", "from_unixtime(n, 'yyyy')",
     "make_timestamp(2020 + k, k, 28, k, 30, m)", "make_timestamp(2020, 2, 29 + k, 1, 2, 3.5)", "make_timestamp(2020, 2, 2, 23, 59, 60)", "make_timestamp(2020, 2, 2, 23, 59, q + 60)", "make_timestamp_ntz(2021, k, 3, 4, 5, 6.789)", "make_timestamp(2021, k, 3, 4, 5, 6.789, 'CET')", "try_make_timestamp(2020, k, 30, 1, 2, 3.5)", "make_timestamp(292000 + k, 1, 1, 0, 0, 0)",
