@@ -11,6 +11,7 @@ from coordinator.specification import InputTopic
 from coordinator.starting.positions import starting_positions
 from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.records import TopicIdentity
 from io_kafka.step_log.revision_records import ReadAgain
 from io_kafka.step_log.value import LogValue
 
@@ -18,12 +19,14 @@ from io_kafka.step_log.value import LogValue
 @dataclass(frozen=True)
 class Rereads:
     """`sources`: those that are read again, and `live` those of the revision in force. `starts`: where each partition begins that was there when
-    the transition was planned. `from_now`: the partitions of which earlier messages do not count, because the user has chosen that."""
+    the transition was planned. `from_now`: the partitions of which earlier messages do not count, because the user has chosen that. `topics`:
+    those that the revision in force does not read, as they were then."""
 
     sources: Sequence[InputTopic]
     live: Sequence[InputTopic]
     starts: Mapping[TopicPartition, int]
-    from_now: frozenset[TopicPartition] = frozenset()
+    from_now: frozenset[TopicPartition]
+    topics: tuple[TopicIdentity, ...]
 
     def at(self, log: LogValue) -> tuple[ReadAgain, ...]:
         """What the intent records at this moment. A partition that the revision in force reads and has not begun is left out: the first division
@@ -65,4 +68,13 @@ def rereads_of(comparison: Comparison, handles: Iterable[str], topics: Topics) -
             # Sources that read one topic share what is read of it.
             starts[where] = min(start, starts.get(where, start))
             (from_now if reading.is_marked else whole).add(where)
-    return Rereads(tuple(sources), comparison.before.inputs, starts, frozenset(from_now - whole))
+    live = comparison.before.inputs
+    new = {where.topic for where in starts if not any(reads(source, where) for source in live)}
+    return Rereads(tuple(sources), live, starts, frozenset(from_now - whole), _identities(topics, new))
+
+
+def _identities(topics: Topics, names: Iterable[str]) -> tuple[TopicIdentity, ...]:
+    facts = topics.describe(names)
+    return tuple(
+        TopicIdentity(topic=name, id=facts[name].topic_id, partitions=facts[name].partitions) for name in sorted(facts)
+    )

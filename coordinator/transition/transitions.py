@@ -281,6 +281,7 @@ class Transitions:
             again=prepared.rereads.at(writer.state),
             step=core.step,
             tables=prepared.tables,
+            topics=prepared.rereads.topics,
         )
         writer.append([intent])
         self.course.files = prepared.request.spec

@@ -78,11 +78,14 @@ class ReadAgain(Part):
         return TopicPartition(self.topic, self.partition)
 
 
-class RevisionIntent(RecordBase):
+class RevisionIntent(PartWithLater, RecordBase):
     """A transition from the revision in force, which is `number - 1`, to the next one. `plan`: the name of the next one's plan document, which
     is written in the same transaction, and so are `plans`. `whole`: the position at which all new nodes are filled. `again`: the partitions
     that are read for them, in order; one that is added to a topic meanwhile is not among them. `step`: the first step that fills. `tables`: the
-    batch tables that were loaded for it, whole, each into a topic of its own."""
+    batch tables that were loaded for it, whole, each into a topic of its own. `topics`: those that the revision in force does not read, as they
+    were when the transition was planned; a former release did not record them."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"topics"})
 
     kind: Literal["revision_intent"] = "revision_intent"
     number: Number
@@ -93,6 +96,7 @@ class RevisionIntent(RecordBase):
     again: tuple[ReadAgain, ...]
     step: Natural
     tables: tuple[TableRecord, ...] = ()
+    topics: tuple[TopicIdentity, ...] = ()
 
 
 class Drain(Part):

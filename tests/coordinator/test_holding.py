@@ -19,6 +19,8 @@ from engine.model.filling import Switched
 from engine.model.numbers import NumberedCircuit
 from engine.model.rows import Distinct, Source
 from engine.resident.messages import Size
+from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.records import TopicIdentity
 from io_kafka.step_log.revision_records import Choices
 from io_kafka.step_log.revision_state import Detached, Filling, Switching
 
@@ -182,3 +184,33 @@ def test_the_views_that_a_switch_puts_in_error_are_told(phase: type, views: tupl
     course: Any = Documents(before, now)
     assert views_put_in_error(course, at, wrong) == views
     assert views_put_in_error(course, at, wrong[:1]) == (), "the former project has them too"
+
+
+class NewTopics(SimpleNamespace):
+    """Of the topic `new`: messages 0 to 99. `id`: as the broker has it now."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(
+            describe=lambda names: {name: SimpleNamespace(topic_id=id) for name in names},
+            begin_offsets=lambda names: {NEW: 0},
+            end_offsets_of=lambda partitions: {NEW: 100},
+        )
+
+
+NEW = TopicPartition("new", 0)
+
+
+@pytest.mark.parametrize(("id", "first"), [("a", None), ("b", "topic new was deleted and created again (id a before")])
+def test_a_topic_that_was_made_anew_while_it_was_read_again_holds_the_switch(id: str, first: str | None) -> None:
+    """The new one has as many messages, so no offset tells."""
+    course = SimpleNamespace(
+        settled_next=lambda *arguments: None,
+        look_at_taken_back=lambda *arguments: None,
+        handles_read_again=lambda intent: frozenset(),
+        document_of=lambda intent: SimpleNamespace(inputs=()),
+    )
+    log = SimpleNamespace(only_read_again={NEW}, reads_again={NEW: 50}, topics={})
+    intent = SimpleNamespace(topics=(TopicIdentity(topic="new", id="a", partitions=1),))
+    holding = Holding(course, log, SimpleNamespace(intent=intent, before=None))  # type: ignore[arg-type]
+    reasons = holding.look(NewTopics(id)).reasons  # type: ignore[arg-type]
+    assert [reason.split(" before")[0] for reason in reasons] == ([] if first is None else [first.split(" before")[0]])

@@ -127,7 +127,7 @@ def test_what_is_done_beside_the_steps_raises_its_fault_where_it_is_asked_for() 
 def test_a_partition_that_began_after_the_plan_was_made_is_read_again() -> None:
     """And no input comes to it any more, so no division tells of it."""
     old, new, foreign = TopicPartition("in", 0), TopicPartition("in", 1), TopicPartition("other", 0)
-    rereads = Rereads([source("in")], [source("in"), source("other")], {old: 5})
+    rereads = Rereads([source("in")], [source("in"), source("other")], {old: 5}, frozenset(), ())
     log: Any = SimpleNamespace(firsts={old: 5, new: 2, foreign: 0}, next_offsets={old: 9, new: 3, foreign: 1})
     assert [(each.where, each.start, each.is_live) for each in rereads.at(log)] == [(old, 5, True), (new, 2, True)]
     fresh: Any = SimpleNamespace(firsts={}, next_offsets={})

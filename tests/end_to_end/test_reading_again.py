@@ -455,6 +455,31 @@ def test_a_topic_that_only_the_next_project_reads_and_that_goes_leaves_the_old_o
 
 
 @pytest.mark.long
+def test_a_topic_that_was_made_anew_meanwhile_leaves_the_old_project(play: Playground) -> None:
+    """The new one has more messages than were read, so that all offsets are there."""
+    for name in ("clicks", "people", "sales"):
+        play.topic(name)
+    play.send("clicks", clicks(0, 60))
+    play.send("sales", [{"customer": f"c{i % 13}", "amount": i} for i in range(4000)])
+    before, now = play.resolve(project(), CONF), play.resolve(project(more=SALES), CONF)
+    with play.running(before) as run:
+        run.wait_until(lambda shown: shown["steps_run"] > 0)
+        apply(run, now)
+        run.wait_until(lambda shown: shown["transition"]["phase"] == "filling" and shown["transition"]["filled"] > 0)
+        ask(run, "pause")
+        run.wait_until(lambda shown: shown["transition"]["is_paused"])
+        play.delete_topic("sales")
+        play.topic("sales")
+        play.send("sales", [{"customer": f"c{i % 13}", "amount": -1} for i in range(4000)])
+        ask(run, "resume")
+        assert "sales was deleted and created again" in str(held(run))
+        ask(run, "abort")
+        settled(run)
+    play.run(before)
+    play.check(before)
+
+
+@pytest.mark.long
 def test_a_topic_that_goes_between_the_switch_and_its_step_leaves_the_old_project(play: Playground) -> None:
     """The run is down meanwhile, and no start may need the topic."""
     play.topic("clicks")

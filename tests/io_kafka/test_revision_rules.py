@@ -135,12 +135,14 @@ def test_each_step_of_a_drain_passes_a_part_on() -> None:
 
 
 def test_a_record_without_a_drain_is_what_it_was() -> None:
-    """A former release reads the log of a pipeline that has never drained anything."""
+    """A former release reads the log of a pipeline that has never drained anything, and of a transition that reads no new topic."""
     for record in (begins(), switches(), folded(*SWITCHED).snapshot()):
         for name in (b"gradual", b"drain", b'"last"'):
             assert name not in encode(record)
+    assert b"topics" not in encode(begins())
     for record in (
         begins(gradual=True),
+        begins().model_copy(update={"topics": (TopicIdentity(topic="new", id="i", partitions=2),)}),
         switches(drain=DRAIN),
         folded(*DRAINING).snapshot(),
         folded(*DRAINED).snapshot(),

@@ -256,4 +256,27 @@ READ_AGAIN = (
         (Edit("engine/run/program_document.py", ".with_auth(like.registry_auth)", ""),),
         ("tests/engine/test_program_document.py::test_workers_know_the_password_of_a_registry_that_no_document_has",),
     ),
+    Breakage(
+        "a-new-topic-that-was-made-anew",
+        "A topic that only new nodes read is deleted and created again while they are filled, and the switch comes.",
+        "no silence",
+        (
+            Edit(
+                "coordinator/transition/holding.py",
+                "            if now.topic_id != before:\n",
+                "            if not before:\n",
+            ),
+        ),
+        (
+            "tests/coordinator/test_holding.py::test_a_topic_that_was_made_anew_while_it_was_read_again_holds_the_switch",
+            "tests/end_to_end/test_reading_again.py::test_a_topic_that_was_made_anew_meanwhile_leaves_the_old_project",
+        ),
+    ),
+    Breakage(
+        "new-topics-are-not-recorded",
+        "The record of a transition does not say which topics its new nodes read.",
+        "no silence",
+        (Edit("coordinator/transition/transitions.py", "            topics=prepared.rereads.topics,\n", ""),),
+        ("tests/end_to_end/test_reading_again.py::test_a_topic_that_was_made_anew_meanwhile_leaves_the_old_project",),
+    ),
 )
