@@ -31,6 +31,7 @@ from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
 from coordinator.revisions.requests import ApplyRequest
 from coordinator.running.owner_file import OwnerFile
+from coordinator.running.plan_topic import PlanTopic
 from coordinator.running.recovery import Opened, Recovery
 from coordinator.running.requests_in_force import RequestsInForce
 from coordinator.running.shown_workers import show_workers
@@ -97,6 +98,7 @@ class RevisionRun:
     its input. `running`: what the workers run now."""
 
     running: Running
+    _plan_topic: PlanTopic
 
     def __init__(
         self,
@@ -122,6 +124,9 @@ class RevisionRun:
         """`spec`: the project of the revision; a new state has none yet. Returns the circuit that has run."""
         self.running = self._start(spec, revision)
         course = Course(self._files, self._writer, self._topics, self._log_id, self.running)
+        if revision is not None:
+            course.know(revision)
+        self._plan_topic = PlanTopic(self._files, self._writer, self._topics, course.documents, self._requests.wake)
         self._transitions.may_begin = self._goal.may_change_project
         try:
             self._recover_and_loop(course)
@@ -350,6 +355,7 @@ class RevisionRun:
         of them is known what the store blocks."""
         self._in_force.take(core, crew)
         self._request_periodic_checkpoint(core)
+        self._plan_topic.look_if_due()
         self._rescaling.look(core, crew)
         self._automatic.look(core)
         self._transitions.advance(crew)

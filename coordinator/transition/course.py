@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from coordinator.revisions.document import PlanDocument
+from coordinator.revisions.document import PlanDocument, Revision
 from coordinator.revisions.former import former_project
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
@@ -85,6 +85,12 @@ class Course:
         self.start = start
         self.documents = Documents(RangeReader(files.kafka), files.plan_topic)
         self._settled: dict[int, Settled] = {start.key.number: _settled_at_start(start)}
+
+    def know(self, revision: Revision) -> None:
+        """Takes the document of the revision in force, which was read already."""
+        record = self._writer.state.revision
+        if record is not None and record.number == revision.number:
+            self.documents.know(record.plan, revision.document)
 
     def at(self, step: int, has_adopted: bool) -> Running:
         """What this step runs. `has_adopted`: whether the workers have adopted another program than that of the start."""

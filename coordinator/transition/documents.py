@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol, TypeVar
 
 from coordinator.revisions.document import PlanDocument, document_of
@@ -46,6 +46,21 @@ class Documents:
         for known in (self._texts, self._plans, self._programs, self._facts):
             for name in known.keys() - set(names):
                 known.pop(name, None)
+
+    def know(self, name: str, plan: PlanDocument) -> None:
+        """Takes a plan document that was read already."""
+        self._plans.setdefault(name, plan)
+
+    def text(self, name: str) -> str | None:
+        """The text of a document that is known here, also if its topic has it no more. None if it is not known."""
+        caches: tuple[Mapping[str, PlanDocument | ProgramDocument | TransitionFacts], ...] = (
+            self._plans,
+            self._programs,
+            self._facts,
+        )
+        made = (cache[name].text for cache in caches if name in cache)
+        # Two releases may write one document in two ways, and its name is the digest of the first one.
+        return self._texts.get(name) or next((text for text in made if digest_of(text) == name), None)
 
     def plan(self, name: str) -> PlanDocument:
         return self._look_up(self._plans, name, document_of)

@@ -61,6 +61,10 @@ class TransitionPlans(Part):
     switching: PlanName
     following: PlanName
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.facts, self.present, self.filling, self.switching, self.following
+
 
 class ReadAgain(Part):
     """One partition that is read from `start` on for new nodes. `is_live`: the revision in force reads it too, so at the switch new nodes must

@@ -118,6 +118,11 @@ class Passage(PartWithLater):
         return self.switch is not None and self.switch <= step and (self.end is None or step < self.end)
 
 
+def _documents_of(transition: Passage | Phase) -> frozenset[str]:
+    intent = transition.intent
+    return frozenset({transition.before.plan, intent.plan, *intent.plans.names})
+
+
 class RevisionState(Part):
     """A new log has the defaults, and so has a log of format 2."""
 
@@ -134,6 +139,17 @@ class RevisionState(Part):
     nodes_gone: Natural | None = None
     """The first step that lacks nodes of the step before it, because a transition has ended or was detached there. Their error rows end with
     them. None before any."""
+
+    @property
+    def documents(self) -> frozenset[str]:
+        """The names of the plan documents that every start needs: of the revision in force, and of the transition under way."""
+        own = frozenset() if self.in_force is None else frozenset({self.in_force.plan})
+        return own if self.phase is None else own | _documents_of(self.phase)
+
+    @property
+    def replayed_documents(self) -> frozenset[str]:
+        """The names of those that only a replay needs."""
+        return frozenset[str]().union(*map(_documents_of, self.passages)) - self.documents
 
     def program_of(self, step: int, before: int, after: int) -> ProgramOfStep:
         """What this step runs. `before`, `after`: the positions before and after it."""

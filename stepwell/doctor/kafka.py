@@ -20,6 +20,7 @@ from io_kafka.step_log.lost import StepLogUnreadable
 from io_kafka.step_log.state import StepLogState
 from stepwell.doctor.check import Check
 from stepwell.doctor.open_transactions import open_transaction_checks
+from stepwell.doctor.positions import position_checks
 from stepwell.doctor.topic_rules import dead_letter_check, input_check, output_check
 from stepwell.project.tables import OutputSpec, SourceSpec
 
@@ -71,7 +72,8 @@ def _transaction_checks(kafka: KafkaSettings, topics: Topics) -> list[Check]:
 
 
 def log_checks(settings: Mapping[str, str], topics: Topics, pipeline: str, written: Iterable[str]) -> list[Check]:
-    """The step log, and whether a rescale is under way, as it has it. `written`: the topics that the project writes to."""
+    """The step log, whether a rescale is under way, as it has it, and whether the inputs hold what is read next. `written`: the topics that
+    the project writes to."""
     name = log_topic_of(pipeline)
     check = _log_topic_check(topics, name)
     if check.level == "FAIL" or check.found == TO_COME.format(name):
@@ -83,7 +85,7 @@ def log_checks(settings: Mapping[str, str], topics: Topics, pipeline: str, writt
         return [Check("step log", "FAIL", fault.message, fault.what_to_do)]
     except Fault as fault:
         return [Check("step log", "FAIL", fault.message, fault.what_to_do or "Look at the step log's topic.")]
-    return [check, *_layout_checks(log)]
+    return [check, *_layout_checks(log), *position_checks(topics, log)]
 
 
 def _log_topic_check(topics: Topics, name: str) -> Check:

@@ -212,9 +212,10 @@ class Playground:
         self.admin.create_topics([new], operation_timeout=20)[self.prefix + name].result()
 
     def delete_topic(self, name: str) -> None:
-        self.admin.delete_topics([self.prefix + name], operation_timeout=20)[self.prefix + name].result()
+        topic = self.prefix + name
+        self.admin.delete_topics([topic], operation_timeout=20)[topic].result()
         # The controller answers before the broker knows. Until then it takes messages of a topic that is made again into the old one.
-        wait_until(lambda: self.prefix + name not in self.admin.list_topics(timeout=READ_SECONDS_MAX).topics)
+        wait_until(lambda: topic not in self.admin.list_topics(timeout=READ_SECONDS_MAX).topics)
 
     def grow(self, name: str, partitions: int) -> None:
         self.admin.create_partitions([NewPartitions(self.prefix + name, partitions)], operation_timeout=20)[

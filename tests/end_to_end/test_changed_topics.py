@@ -13,6 +13,7 @@ from io_kafka.clients.step_log_reader import StepLogGone
 from io_kafka.clients.writer_faults import WriteRefused
 from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
 from io_kafka.step_log.output_progress import InputChanged
+from stepwell.doctor.kafka import log_checks
 from storage.database import Database
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Resolved, wait_until
@@ -38,6 +39,10 @@ def test_input_that_expired_before_it_was_read_stops_the_run(play: Playground) -
     before = play.read("out")
     place = TopicPartition(f"{play.prefix}in", 0, 7)
     play.admin.delete_records([place])[place].result()
+    checks = log_checks(dict(resolved.spec.kafka.options), play.topics, resolved.spec.name, ())
+    assert [check.found for check in checks if check.level == "FAIL"] == [
+        "partition 0 begins at offset 7, and the pipeline goes on at offset 4"
+    ]
     for _ in range(2):
         stops(
             play, resolved, OffsetGone, r"in' partition 0: offset 4 does not exist.*\[7, 10\).*expired.*--full-refresh"
@@ -57,6 +62,33 @@ def test_an_output_topic_with_more_partitions_stops_the_run(play: Playground) ->
     resolved = written(play)
     play.grow("out", 5)
     stops(play, resolved, TopicChanged, f"output topic {play.prefix}out had 2 partitions and has 5 now.*--full-refresh")
+
+
+def is_another(play: Playground, topic: str, topic_id: str) -> bool:
+    try:
+        return play.topics.describe([topic])[topic].topic_id != topic_id
+    except UnknownTopic:
+        return False
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_a_topic_of_plan_documents_that_is_deleted_under_a_run_is_written_again(
+    play: Playground, is_made_anew: bool
+) -> None:
+    """The run is the last one that knows them, and the next start needs them."""
+    resolved = written(play).at_pace(growth_seconds=0.0)
+    topic = resolved.spec.plan_topic
+    with play.running(resolved) as run:
+        run.wait_until(lambda status: status["phase"] == "run")
+        before = play.topics.describe([topic])[topic].topic_id
+        play.admin.delete_topics([topic], operation_timeout=20)[topic].result()
+        if is_made_anew:
+            play.topics.ensure(topic, 1, {"cleanup.policy": "compact"})
+        wait_until(lambda: run.fault is not None or is_another(play, topic, before))
+        wait_until(lambda: run.fault is not None or len(play.read(topic, prefixed=False)) > 0)
+        play.send("in", sums.rows(4, 4))
+    play.run(resolved)
+    assert play.check(resolved) == {"sums": 3}
 
 
 # A writer waits some seconds, or a minute, for a topic that was there just now.

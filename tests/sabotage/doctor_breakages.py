@@ -241,4 +241,52 @@ DOCTOR = (
         (Edit("base/fault.py", "'' if is_sentence else '.'", "''"),),
         ("tests/base/test_fault.py::test_a_message_is_a_sentence_of_its_own_before_the_advice",),
     ),
+    Breakage(
+        "lost-input-is-fine",
+        "doctor says nothing of messages that were deleted before they were read.",
+        "what doctor says",
+        (Edit("stepwell/doctor/positions.py", "    if begin > at:\n", "    if begin > at + 1_000_000:\n"),),
+        (
+            "tests/stepwell/test_doctor_positions.py::test_what_a_start_reads_has_to_be_there",
+            "tests/end_to_end/test_changed_topics.py::test_input_that_expired_before_it_was_read_stops_the_run",
+        ),
+    ),
+    Breakage(
+        "replayed-input-is-fine",
+        "doctor says nothing of messages that were deleted before they are in a checkpoint.",
+        "what doctor says",
+        (
+            Edit(
+                "stepwell/doctor/positions.py",
+                "        if division.step >= step:\n",
+                "        if division.step > step:\n",
+            ),
+        ),
+        ("tests/stepwell/test_doctor_positions.py::test_what_a_start_reads_has_to_be_there",),
+    ),
+    Breakage(
+        "plans-are-not-written-again",
+        "A topic of plan documents that is deleted under a run is noticed by the next start, when nobody knows the documents any more.",
+        "no silence",
+        (
+            Edit(
+                "coordinator/running/plan_topic.py",
+                "        if found is None or found != self._id:\n",
+                "        if found == '':\n",
+            ),
+        ),
+        (
+            "tests/coordinator/test_plan_topic.py::test_documents_are_written_again_to_a_topic_that_has_lost_them",
+            "tests/coordinator/test_plan_topic.py::test_a_document_that_nobody_knows_ends_the_run",
+        ),
+    ),
+    Breakage(
+        "plans-of-the-start-are-not-known",
+        "A run does not keep the plan document that it has read at its start.",
+        "no silence",
+        (Edit("coordinator/loop.py", "            course.know(revision)\n", "            pass\n"),),
+        (
+            "tests/end_to_end/test_changed_topics.py::test_a_topic_of_plan_documents_that_is_deleted_under_a_run_is_written_again",
+        ),
+    ),
 )

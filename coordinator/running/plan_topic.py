@@ -1,0 +1,88 @@
+"""Keeps the topic of plan documents while a run goes on.
+
+Every start reads the documents that the step log names. If the topic is deleted under a run, that run is the last one that knows them. So it
+looks now and then whether the topic is the one that it has found, and writes the documents again if it is not. A document that it does not know
+ends the run, because no later moment is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from coordinator.beside import Beside
+from coordinator.specification import PipelineSpec
+from coordinator.transition.documents import Documents
+from io_kafka.clients.plan_topic import ensure_plan_topic
+from io_kafka.clients.topics import Topics
+from io_kafka.clients.writer import PipelineWriter
+from io_kafka.errors import KafkaFault, UnknownTopic
+from io_kafka.step_log.plans import PlanMissing
+
+_log = structlog.get_logger("coordinator.running.plan_topic")
+
+
+class PlanTopic:
+    """`documents`: those that the run knows. `wake` ends a wait of the loop."""
+
+    def __init__(
+        self,
+        files: PipelineSpec,
+        writer: PipelineWriter,
+        topics: Topics,
+        documents: Documents,
+        wake: Callable[[], None],
+    ) -> None:
+        self._files, self._writer, self._topics, self._documents = files, writer, topics, documents
+        self._wake, self._outside = wake, files.kafka.outside
+        self._id: str | None = None  # of the topic as it was found first
+        self._look: Beside[str | None] | None = None
+        self._begin_look()
+
+    def look_if_due(self) -> None:
+        """Called between two steps. Raises PlanMissing if a document is lost, and faults of Kafka."""
+        if self._look is None:
+            if self._outside.monotonic() - self._looked_at > self._files.pace.growth_seconds:
+                self._begin_look()
+        elif self._look.is_over:
+            look, self._look = self._look, None
+            self._take(look)
+
+    def _begin_look(self) -> None:
+        self._looked_at = self._outside.monotonic()
+        self._look = Beside(self._outside, "look at the topic of plan documents", self._topic_id, self._wake)
+
+    def _take(self, look: Beside[str | None]) -> None:
+        try:
+            found = look.result()
+        except KafkaFault as fault:  # it is asked again, and whoever needs the broker says why it does not answer
+            _log.debug("the topic of plan documents could not be looked at", fault=str(fault))
+            return
+        self._id = self._id or found
+        if found is None or found != self._id:
+            self._write_again()
+
+    def _topic_id(self) -> str | None:
+        """None if the topic is missing."""
+        name = self._files.plan_topic
+        try:
+            return self._topics.describe([name])[name].topic_id
+        except UnknownTopic:
+            return None
+
+    def _write_again(self) -> None:
+        topic, revisions = self._files.plan_topic, self._writer.state.revisions
+        known = {name: self._documents.text(name) for name in revisions.documents | revisions.replayed_documents}
+        lost = sorted(name for name, text in known.items() if text is None)
+        if needed := [name for name in lost if name in revisions.documents]:
+            raise PlanMissing(topic, needed[0])
+        ensure_plan_topic(self._topics, topic, self._files.replication)
+        self._writer.append_plans(topic, [text for _, text in sorted(known.items()) if text is not None])
+        self._id = self._topic_id()
+        _log.warning(
+            "the topic of plan documents was deleted or made anew under this run, which has written them again",
+            topic=topic,
+            documents=len(known) - len(lost),
+            lost_for_replays=len(lost),
+        )
