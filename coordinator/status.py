@@ -57,6 +57,8 @@ class Status:
     """The number of offsets not yet read, by "topic/partition"."""
     lag_is_stale: bool = False
     """No broker answers, so it may be more now."""
+    blocked: dict[str, int] = field(default_factory=dict)
+    """How many messages wait behind a transaction that its producer has not ended, by partition. The lag does not count them."""
     kafka_up: bool = True
     kafka_away_since: float | None = None
     """Since when no broker answers, in seconds since 1970. The phase is WAITING_FOR_KAFKA then."""
@@ -111,6 +113,7 @@ class StatusChanges(TypedDict, total=False):
     step: int
     steps_to_replay: int
     lag: dict[str, int]
+    blocked: dict[str, int]
     kafka_up: bool
     kafka_away_since: float | None
     kafka_fault: str | None

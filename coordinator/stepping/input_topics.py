@@ -28,6 +28,7 @@ from coordinator.stepping.offsets import (
     partition_counts,
     with_partitions,
 )
+from coordinator.stepping.open_transactions import OpenTransactions
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import TopicIdentity
@@ -63,6 +64,9 @@ class InputTopics:
         self._starts = self._find_starts(log.next_offsets) if starts is None else starts
         self._until = self._ends_of_run(log, former) if goal.ends_with_input else None
         self._growth_checked_at = self._monotonic()
+        self._open_transactions: OpenTransactions = (
+            OpenTransactions(topics, board) if former is None else former._open_transactions
+        )
 
     @property
     def ends_now(self) -> bool:
@@ -107,10 +111,12 @@ class InputTopics:
         check_topics(self._spec, facts, {identity.topic: identity for identity in self._identities})
         return facts
 
-    def check_for_growth_if_due(self, log: StepLogState) -> None:
-        """Looks, now and then, whether an input topic has got partitions. Raises TopicChanged as `check` does."""
+    def check_if_due(self, log: StepLogState) -> None:
+        """Looks, now and then, whether an input topic has got partitions, and whether messages wait behind an open transaction. Raises
+        TopicChanged as `check` does."""
         if self._until is None and self._monotonic() - self._growth_checked_at > self._spec.pace.growth_seconds:
             self._check_for_growth(log)
+            self._open_transactions.look(self._spec.input_topics)
 
     def _check_for_growth(self, log: StepLogState) -> None:
         self._growth_checked_at = self._monotonic()

@@ -111,7 +111,7 @@ class Inputs:
 
     def choose(self, log: StepLogState, step: int) -> Division | None:
         """The division of `step`, which starts where the last one ended. None if there is nothing to read."""
-        self.topics.check_for_growth_if_due(log)
+        self.topics.check_if_due(log)
         offsets = self.topics.next_offsets(log)
         return self._divide(step, offsets, self._ends_now(offsets))
 
@@ -158,7 +158,7 @@ class Inputs:
         undivided = range(log.division_next, step + AHEAD_STEPS + 1)
         if not undivided or not dividing.is_full(log.divisions[log.division_next - 1].division, limits):
             return []  # there was no backlog, so the next division reads the end offsets itself
-        self.topics.check_for_growth_if_due(log)
+        self.topics.check_if_due(log)
         chosen: list[Division] = []
         offsets = self.topics.next_offsets(log)
         ends = self._ends_now(offsets)

@@ -162,6 +162,9 @@ def status_table(status: dict[str, Any]) -> Table:
         or "-",
         "skipped": ", ".join(f"{source} {count:,}" for source, count in status["skipped"].items()) or "none",
     }
+    if blocked := status.get("blocked"):  # a service of the release before has none
+        waiting = ", ".join(f"{place} {count:,}" for place, count in blocked.items())
+        rows["blocked"] = f"{waiting}: a producer has not ended its transaction (`stepwell doctor`)"
     if (store := status.get("store")) is not None:
         rows["store"] = _store_text(store)
     if status["watermarks"]:

@@ -119,6 +119,9 @@ class Cluster:
         names = set(topics)
         return {place: end for place, end in self.ends.items() if place.topic in names}
 
+    def high_watermarks(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        return self.end_offsets(topics)
+
     def end_offsets_of(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         self.asked += 1
         return {place: self.ends[place] for place in places}

@@ -288,5 +288,26 @@ DOCTOR = (
         (
             "tests/end_to_end/test_changed_topics.py::test_a_topic_of_plan_documents_that_is_deleted_under_a_run_is_written_again",
         ),
+        tells="PlanMissing",
+    ),
+    Breakage(
+        "open-transactions-are-not-told",
+        "Messages wait behind a transaction that nobody ends, and the status and the metrics say that all is read.",
+        "no silence",
+        (Edit("coordinator/stepping/open_transactions.py", "self._board.update(blocked=", "dict(blocked="),),
+        ("tests/coordinator/test_open_transactions.py::test_what_waits_behind_a_transaction_is_shown_and_told_once",),
+    ),
+    Breakage(
+        "each-transaction-is-told",
+        "A producer that commits again and again counts as one that never does.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/clients/undecided.py",
+                "if where in before and before[where].stable == found.stable}",
+                "if where in before}",
+            ),
+        ),
+        ("tests/coordinator/test_open_transactions.py::test_a_producer_that_goes_on_is_none_of_them",),
     ),
 )

@@ -17,6 +17,11 @@ def _lag(seen: Seen) -> Samples:
     return bound(found, is_sum=True).items()
 
 
+def _blocked_messages(seen: Seen) -> Samples:
+    waiting = {place(where): float(seen.status["blocked"].get(where, 0)) for where in seen.status["lag"]}
+    return bound(waiting, is_sum=True).items()
+
+
 def _lag_seconds(seen: Seen) -> Samples:
     found = lag_seconds(seen.status["lag"], seen.measured.newest_ms, seen.now)
     return bound({place(where): seconds for where, seconds in found.items()}, is_sum=False).items()
@@ -41,6 +46,15 @@ OF_STEPS = (
         "gauge",
         "How old the last message is that was read, while others wait behind it; 0 if none waits. By the timestamps of Kafka.",
         _lag_seconds,
+        labels=PARTITION,
+        per=PER_PARTITION,
+    ),
+    Metric(
+        "stepwell_blocked_messages",
+        "gauge",
+        "Messages of an input partition that nobody can read, because a producer has not ended its transaction for ten seconds. "
+        "The lag does not count them.",
+        _blocked_messages,
         labels=PARTITION,
         per=PER_PARTITION,
     ),

@@ -104,6 +104,14 @@ def _problems(shown: Shown) -> str:
     now += [("the run has failed", status["error"], "")] if status["error"] else []
     if status.get("kafka_fault"):
         now.append(("Kafka does not answer", status["kafka_fault"], KAFKA_AWAY))
+    now += [
+        (
+            f"messages of {where} wait",
+            f"{number_text(count)} of them lie behind an open transaction of a producer.",
+            OPEN,
+        )
+        for where, count in status["blocked"].items()
+    ]
     if status["layout_fault"]:
         now.append(("the change of the layout could not begin", status["layout_fault"], ""))
     if status["store"] and status["store"]["fault"]:
@@ -132,6 +140,7 @@ def _title_of_error(name: str) -> str:
 
 KAFKA_AWAY = "The service goes on by itself when it does. `stepwell doctor` tries the connection."
 GUARD = "Correct or delete the row, or guard against it in the view: CASE, nullif, try_cast."
+OPEN = "End the transaction: `stepwell doctor` says how to find its producer."
 WAITS = "End it with `stepwell revision switch`, or take it back with `stepwell revision abort`."
 
 
