@@ -65,7 +65,7 @@ from coordinator.goal import Goal
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Burying, Moved, Moving, Staffing, Wanted
-from coordinator.transition.machine import LogTurn, Transition, TransitionAction
+from coordinator.transition.machine import AnyTransition, LogTurn, TransitionAction
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.state import StepLogState
 
@@ -90,7 +90,7 @@ class Core:
 
     checkpoints: Checkpoints
     rescale: Rescale
-    transition: Transition
+    transition: AnyTransition
     """It says what leads to another program."""
     program: ProgramKey
     """What the workers run."""

@@ -235,3 +235,7 @@ class SchemaGone(RegistryRefused):
             "Give the registry its schemas back, with their ids, then run again, which goes on where this run stopped. Without them, rebuild "
             "with `stepwell run --full-refresh`.",
         )
+
+
+CANNOT_READ = (OffsetGone, UnknownTopic, NotAuthorized)
+"""Faults of reading that another try does not remove. They concern one topic; a broker that is away concerns all."""

@@ -24,7 +24,7 @@ EVENTS = {
     "coordinator": {
         "_settled", "adopted", "asked", "bounded", "buried", "cleared", "collected", "completed", "copied", "described", "failed",
         "folded", "given", "intended", "looked", "measured", "moved", "named", "paced", "paused", "prepared", "recorded", "recovered",
-        "recruited", "refused", "requested", "rested", "settled", "staffed", "stepped", "stored", "turned", "unbounded",
+        "recruited", "refused", "requested", "rested", "settled", "staffed", "stepped", "stored", "switched", "turned", "unbounded",
         "uploaded", "wanted", "weighed",
     },
     "faults": {"reached"},

@@ -255,6 +255,9 @@ def test_a_foreign_system_is_named_only_where_it_may_be(system: str) -> None:
 CORES = (
     "coordinator/core.py",
     "coordinator/rescale/machine.py",
+    "coordinator/transition/machine.py",
+    "coordinator/transition/step_faults.py",
+    "coordinator/storing/machine.py",
     "coordinator/automatic/machine.py",
     "coordinator/automatic/sampling.py",
     "coordinator/automatic/replay.py",

@@ -138,7 +138,7 @@ class Automatic:
             return "steps of an earlier run, or of before a loss, are replayed."
         if core.blocked.steps:
             return "the steps wait for the checkpoint store."
-        if log.revisions.phase is not None or transition.request is not None:
+        if log.revisions.phase is not None or transition.has_request:
             return "a change of the project is under way."
         return "" if core.rescale.is_idle else "a change of the layout is under way."
 

@@ -18,7 +18,8 @@ from coordinator.transition.draining import outputs_with_content
 from coordinator.transition.portions import Portions
 from coordinator.transition.reread_portions import ReadingAgain
 from engine.model.numbers import NumberedCircuit
-from engine.run.reading_again import CANNOT_READ, not_read_again
+from engine.run.reading_again import not_read_again
+from io_kafka.errors import CANNOT_READ
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Division, Limits
 from io_kafka.step_log.input_policy import InputPolicy

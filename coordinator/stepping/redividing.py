@@ -22,12 +22,11 @@ from coordinator.stepping.views_in_error import can_count, count_all
 from engine.errors import DataError, EngineError
 from engine.model.filling import is_read_again
 from engine.model.numbers import NumberedCircuit
-from engine.run.reading_again import CANNOT_READ
 from engine.run.step_input import StepInput
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.errors import StepTooLarge
+from io_kafka.errors import CANNOT_READ, StepTooLarge
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.records import DivisionRecord
 

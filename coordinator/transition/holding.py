@@ -40,10 +40,10 @@ class Holding:
     phase: Filling
 
     def reasons(
-        self, topics: TopicFindings, sizes: Sequence[Size], rows_max: int, *, accepts_errors: bool
+        self, of_topics: Sequence[str], sizes: Sequence[Size], rows_max: int, *, accepts_errors: bool
     ) -> list[str]:
-        """Nothing if the switch may come. `sizes`: of the differences. `rows_max`: how many rows one step passes on. `accepts_errors`: the user
-        has asked for the switch, and so accepts error rows of new nodes."""
+        """Nothing if the switch may come. `of_topics`: what the topics say; see TopicFindings. `sizes`: of the differences. `rows_max`: how many
+        rows one step passes on. `accepts_errors`: the user has asked for the switch, and so accepts error rows of new nodes."""
         facts = self.course.facts(self.phase.intent)
         held = list(self._why_too_many(sizes, rows_max))
         for each, size in zip(facts.differences, sizes, strict=True):
@@ -53,7 +53,7 @@ class Holding:
                     f"`--append {each.appends[0]}=from-now` of `stepwell apply` gives it only what comes out from the switch on"
                 )
         held += self._why_not_released()
-        held += topics.reasons
+        held += of_topics
         wrong = _of_new_nodes(self.course, self.phase.intent, self.log.errors)
         if wrong and not accepts_errors:
             held.append(f"new nodes have rows in error: {wrong[0].example}")

@@ -1,52 +1,147 @@
-"""What is known in the present phase of a transition, as values (base/machine.py). Which phase that is says the step log.
+"""What a run knows of a transition beyond the step log, as phases (base/machine.py). The phase of the transition itself is in the log.
 
-    NothingKnown -looking-> Looking -looked-> Looked -measured-> Measured     while new nodes are filled
-    NothingKnown -cleared-> Cleared                                           while tables are removed
+    the log has     phases
+    no transition   NothingKnown -preparing-> Preparing -prepared-> Wanted -began-> NothingKnown
+    filling         NothingKnown -looking-> Looking -looked-> Looked -measured-> Measured -switched-> NothingKnown
+    detached        NothingKnown -cleared-> Cleared
+    clearing        NothingKnown -cleared-> Cleared -settled-> NothingKnown
 
-With each turn, and with the switch, nothing is known again.
+    phase          event        next phase
+    NothingKnown   cleared      the same, as long as something is left to clear; then Cleared
+    Preparing      refused      NothingKnown
+    Cleared        note_store   the same
+    Measurable     look_again   NothingKnown; Cleared stays
+
+Measurable stands for all phases but Preparing and Wanted. With each turn nothing is known again, and after a loss of workers nothing but the
+request, from Preparing to Wanted.
+
+Three phases keep something for the shell that no decision depends on. `P`: what prepares a request. `W`: the transition that it has made. `L`:
+the look at topics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from coordinator.revisions.view import Difference
+
+P = TypeVar("P")
+W = TypeVar("W")
+L = TypeVar("L")
+
+Differences = tuple[Difference, ...]
 
 
 @dataclass(frozen=True)
-class NothingKnown:
-    def looking(self) -> Looking:
+class Measurable:
+    """What all phases have in which the log may have a transition. `differences`: as they were measured last, which people see until others are
+    measured, or the transition turns or is settled; None before."""
+
+    differences: Differences | None
+
+    def look_again(self) -> NothingKnown | Cleared:
+        """What stands in the way of the switch may have changed."""
+        return NothingKnown(self.differences)
+
+
+@dataclass(frozen=True)
+class NothingKnown(Measurable):
+    """The log alone says what is next."""
+
+    differences: Differences | None = None
+
+    def preparing(self, preparation: P) -> Preparing[P]:
+        """Somebody has asked for a transition."""
+        return Preparing(preparation)
+
+    def looking(self, look: L) -> Looking[L]:
         """The topics of the next project are looked at, beside the steps."""
-        return Looking()
+        return Looking(self.differences, look)
 
     def cleared(self, is_done: bool) -> NothingKnown | Cleared:
         """Some tables were removed. `is_done`: the workers have nothing left to clear."""
-        return Cleared() if is_done else self
+        return Cleared(self.differences, waits_for_store=False) if is_done else self
 
 
 @dataclass(frozen=True)
-class Looking:
-    def looked(self) -> Looked:
-        """That is over."""
-        return Looked()
+class Preparing(Generic[P]):
+    """A request is prepared beside the steps."""
+
+    preparation: P
+
+    def prepared(self, prepared: W) -> Wanted[W]:
+        """The workers have all that it needs."""
+        return Wanted(prepared)
+
+    def refused(self) -> NothingKnown:
+        """It cannot begin."""
+        return NothingKnown()
 
 
 @dataclass(frozen=True)
-class Looked:
-    def measured(self, holds: Sequence[str]) -> Measured:
+class Wanted(Generic[W]):
+    """The next transition has only to be recorded."""
+
+    prepared: W
+
+    def began(self) -> NothingKnown:
+        """The intent is in the log."""
+        return NothingKnown()
+
+
+@dataclass(frozen=True)
+class Looking(Measurable, Generic[L]):
+    """The topics of the next project are looked at."""
+
+    look: L
+
+    def looked(self, reasons: tuple[str, ...]) -> Looked:
+        """That is over. `reasons`: see Looked."""
+        return Looked(self.differences, reasons)
+
+
+@dataclass(frozen=True)
+class Looked(Measurable):
+    """`reasons`: why the switch has to wait, as the topics say."""
+
+    reasons: tuple[str, ...]
+
+    def measured(self, differences: Differences, holds: tuple[str, ...]) -> Measured:
         """The workers have told how large the differences are."""
-        return Measured(tuple(holds))
+        return Measured(differences, holds)
 
 
 @dataclass(frozen=True)
-class Measured:
-    """`holds`: why the switch has to wait, for people; empty if nothing stands in its way."""
+class Measured(Measurable):
+    """`differences`: as they are. `holds`: why the switch has to wait, for people; empty if nothing stands in its way."""
 
+    differences: Differences
     holds: tuple[str, ...]
 
+    def switched(self) -> NothingKnown:
+        """The switch is in the log. People go on to see what differs."""
+        return NothingKnown(self.differences)
+
 
 @dataclass(frozen=True)
-class Cleared:
-    """The workers have nothing left to clear."""
+class Cleared(Measurable):
+    """The workers have nothing left to clear. `waits_for_store`: loads of batch tables go with the end of the transition that the version in the
+    checkpoint store still needs."""
+
+    waits_for_store: bool
+
+    def look_again(self) -> Cleared:
+        """Nothing that is cleared comes back."""
+        return self
+
+    def note_store(self, needs_loads: bool) -> Cleared:
+        """The shell has seen which version is in the checkpoint store."""
+        return replace(self, waits_for_store=needs_loads)
+
+    def settled(self) -> NothingKnown:
+        """The end is in the log."""
+        return NothingKnown()
 
 
-Known = NothingKnown | Looking | Looked | Measured | Cleared
+Known = NothingKnown | Preparing[P] | Wanted[W] | Looking[L] | Looked | Measured | Cleared

@@ -8,30 +8,45 @@
 With --gradual step t leads from switching to draining, and the step with which everything has left to clearing. Nothing is due meanwhile.
 
 Which phase it is follows from the step log. The machine remembers only what the log cannot know: what users have asked for, and what is known
-in the present phase (known.py), such as how large the differences are. Its actions are for drained boundaries, and none of them comes in a
-replay.
+in the present phase (known.py), such as the request that is prepared, or how large the differences are. Its actions are for drained boundaries,
+and none of them comes in a replay.
 
     action           what the shell does                                                        report
+    -                begins to prepare a request, beside the steps                              preparing; when that is over prepared or refused
     LogTransition    writes the intent                                                          began
     Look             begins to look at the topics of the next project, beside the steps         looking, and looked when that is over
     Measure          asks the workers how large the differences are                             measured
-    LogSwitch        writes that the next step is the first one of the next revision            -
+    LogSwitch        writes that the next step is the first one of the next revision            switched
     LogTurn          writes the turn                                                            turned
     Clear            has the workers remove tables, up to a bound                               cleared
-    LogSettled       writes that nothing is left                                                -
+    LogSettled       writes that nothing is left                                                settled
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, assert_never
+from typing import Any, Generic, Literal, TypeAlias, assert_never
 
 from base.machine import Machine
 from base.version import VersionId
 from coordinator.boundary import Boundary
 from coordinator.revisions.turns import TurnName
-from coordinator.transition.known import Cleared, Known, Looked, Looking, Measured, NothingKnown
+from coordinator.transition.known import (
+    Cleared,
+    Differences,
+    Known,
+    L,
+    Looked,
+    Looking,
+    Measurable,
+    Measured,
+    NothingKnown,
+    P,
+    Preparing,
+    W,
+    Wanted,
+)
 from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching
 from io_kafka.step_log.state import StepLogState
 
@@ -86,32 +101,34 @@ class TransitionRequests:
 NO_REQUESTS = TransitionRequests()
 
 
-class Transition(Machine[Known]):
-    """`asked`: what users want. `request`: how far the transition is that comes next: "wanted" if it is prepared and only has to be recorded.
-    `checkpoint`: the one that has to be complete before the switch, before more is cleared, or before the end is recorded; "needed" if it is
-    not frozen yet. `waits_for_store`: loads of batch tables go with the end of the transition that the version in the checkpoint store still
-    needs; the shell sets it. `unrunnable_revision`: the one that this release cannot run alone (coordinator/starting/release.py), so that its
-    steps have to wait for a transition."""
+class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
+    """`asked`: what users want. `known`: what is known beyond the log when it begins. `checkpoint`: the one that has to be complete before the
+    switch, before more is cleared, or before the end is recorded; "needed" if it is not frozen yet. `unrunnable_revision`: the one that this
+    release cannot run alone (coordinator/starting/release.py), so that its steps have to wait for a transition. `P`, `W`, `L`: see known.py."""
 
     def __init__(
         self,
         asked: TransitionRequests = NO_REQUESTS,
-        request: Literal["preparing", "wanted"] | None = None,
+        known: Known[P, W, L] | None = None,
         unrunnable_revision: int | None = None,
     ) -> None:
-        super().__init__(NothingKnown())
-        self.asked, self.request, self.unrunnable_revision = asked, request, unrunnable_revision
+        super().__init__(NothingKnown() if known is None else known)
+        self.asked, self.unrunnable_revision = asked, unrunnable_revision
         self.checkpoint: Literal["needed"] | VersionId | None = None
-        self.waits_for_store = False
 
     @property
-    def known(self) -> Known:
-        """What is known of the switch. The phase of the transition itself is in the log."""
+    def known(self) -> Known[P, W, L]:
+        """What is known beyond the log. The phase of the transition itself is in the log."""
         return self.phase
 
-    def after_recovery(self) -> Transition:
-        """What outlives a recovery: what is known is of workers that are gone."""
-        return Transition(self.asked, self.request, self.unrunnable_revision)
+    def after_recovery(self) -> Transition[P, W, L]:
+        """What outlives a recovery: what is known of a transition under way is of workers that are gone."""
+        return Transition(self.asked, self.known if self.has_request else None, self.unrunnable_revision)
+
+    @property
+    def has_request(self) -> bool:
+        """Whether another transition is prepared, or has only to be recorded."""
+        return isinstance(self.known, Preparing | Wanted)
 
     @property
     def needs_checkpoint(self) -> bool:
@@ -121,6 +138,11 @@ class Transition(Machine[Known]):
     def holds(self) -> Sequence[str] | None:
         """Why the switch has to wait; None as long as the differences are not measured. See Measured."""
         return self.known.holds if isinstance(self.known, Measured) else None
+
+    @property
+    def differences(self) -> Differences | None:
+        """What people see of the differences; see Measurable."""
+        return self.known.differences if isinstance(self.known, Measurable) else None
 
     def next(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
         """What is due at this drained boundary; None if steps may go on."""
@@ -137,7 +159,7 @@ class Transition(Machine[Known]):
         phase = log.revisions.phase
         match phase:
             case None:
-                return LogTransition() if self.request == "wanted" and is_undivided else None
+                return LogTransition() if isinstance(self.known, Wanted) and is_undivided else None
             case Filling() | Detached() | Switching() if self.asked.turn == "abort":
                 return LogTurn("abort")
             case Filling():
@@ -163,13 +185,13 @@ class Transition(Machine[Known]):
                 return None
             case Looked():
                 return Measure()
-            case Measured(holds):
+            case Measured(holds=holds):
                 is_held = phase.intent.choices.hold or phase.is_held or bool(holds)
                 if phase.is_paused or (is_held and (holds or not self.asked.is_switch)):
                     return None
                 return LogSwitch() if self.checkpoint is None else None
-            case Cleared():
-                raise AssertionError(self.with_story("nothing is cleared while new nodes are filled"))
+            case Preparing() | Wanted() | Cleared():
+                raise AssertionError(self.with_story(f"{type(self.known).__name__} while new nodes are filled"))
             case _:
                 assert_never(self.known)
 
@@ -178,7 +200,7 @@ class Transition(Machine[Known]):
             return None
         if not isinstance(self.known, Cleared):
             return Clear()
-        return None if self.waits_for_store else LogSettled()
+        return None if self.known.waits_for_store else LogSettled()
 
     def goes_on_by_itself(self, log: StepLogState) -> bool:
         """Whether something is due without a step: a preparation or a look is under way, or a checkpoint has to be complete."""
@@ -191,12 +213,12 @@ class Transition(Machine[Known]):
 
     def is_at_end(self, log: StepLogState) -> bool:
         """Whether steps are blocked, and no transition is under way or prepared that would end that."""
-        return self.blocks_steps(log) and log.revisions.phase is None and self.request is None
+        return self.blocks_steps(log) and log.revisions.phase is None and not self.has_request
 
     @property
     def waits_beside(self) -> bool:
         """Whether something is done beside the steps that the transition waits for."""
-        return self.request == "preparing" or isinstance(self.known, Looking)
+        return isinstance(self.known, Preparing | Looking)
 
     def is_aborting(self, log: StepLogState) -> bool:
         """Whether it is to be taken back, or is being taken back. No step is needed for that, so it goes on while a run is paused."""
@@ -212,7 +234,7 @@ class Transition(Machine[Known]):
         pause and its end are recorded by the caller."""
         phase = log.revisions.phase
         match what:
-            case "abort" if (phase is None and self.request is None) or isinstance(phase, Draining | Clearing):
+            case "abort" if (phase is None and not self.has_request) or isinstance(phase, Draining | Clearing):
                 return False
             case "abort":
                 self.asked = replace(self.asked, turn="abort")
@@ -233,44 +255,63 @@ class Transition(Machine[Known]):
 
     # Reports
 
-    def preparing(self) -> None:
+    def note_revision(self, number: int, *, is_runnable: bool) -> None:
+        """This revision is recorded, as the one that the run begins with. `is_runnable`: whether this release can run it alone."""
+        self.unrunnable_revision = None if is_runnable else number
+
+    def note_store(self, *, needs_loads: bool) -> None:
+        """The shell has seen which version is in the checkpoint store; see Cleared. Other phases ignore it, because it is seen again before the
+        end is due."""
+        if isinstance(self.phase, Cleared):
+            self.phase = self.phase.note_store(needs_loads)
+
+    def preparing(self, preparation: P) -> None:
         """A request is being prepared. The turn that was asked for of the transition before it is over."""
-        self.request, self.asked = "preparing", replace(self.asked, turn=None)
+        self.tell(NothingKnown.preparing, preparation)
+        self.asked = replace(self.asked, turn=None)
 
     def refused(self) -> None:
         """What was being prepared cannot begin."""
-        self.request = None
+        self.tell(Preparing.refused)
 
-    def prepared(self) -> None:
+    def prepared(self, prepared: W) -> None:
         """The next transition has only to be recorded."""
-        self.request = "wanted"
+        self.tell(Preparing.prepared, prepared)
 
     def began(self) -> None:
         """An abort that was asked for while it was prepared comes next: what is recorded of it, such as loads, is taken back as usual."""
-        self.request, self.asked = None, TransitionRequests(turn=self.asked.turn)
-        self.look_again()
+        self.tell(Wanted.began)
+        self.asked = TransitionRequests(turn=self.asked.turn)
 
     def look_again(self) -> None:
         """What stands in the way of the switch may have changed."""
-        if not isinstance(self.known, Cleared):
-            self.begin_again(NothingKnown(), "look again")
+        self.tell(Measurable.look_again)
 
-    def looking(self) -> None:
-        self.tell(NothingKnown.looking)
+    def looking(self, look: L) -> None:
+        self.tell(NothingKnown.looking, look)
 
-    def looked(self) -> None:
-        self.tell(Looking.looked)
+    def looked(self, reasons: Sequence[str]) -> None:
+        self.tell(Looking.looked, tuple(reasons))
 
-    def measured(self, holds: Sequence[str], *, reads_again: bool) -> None:
+    def measured(self, differences: Differences, holds: Sequence[str], *, reads_again: bool) -> None:
         """`reads_again`: messages were read again. They may expire at any moment, so a checkpoint comes before the switch: no replay across it
         then needs them, and such a replay could not be given up any more."""
-        self.tell(Looked.measured, holds)
+        self.tell(Looked.measured, differences, tuple(holds))
         if reads_again and not holds:
             self.checkpoint = "needed"
 
+    def switched(self) -> None:
+        """The switch is in the log."""
+        self.tell(Measured.switched)
+        self._go_another_way()
+
     def turned(self) -> None:
-        """The switch or another turn is in the log, so another phase begins."""
+        """Another turn is in the log. What was measured was of another filling."""
         self.begin_again(NothingKnown(), "turned")
+        self._go_another_way()
+
+    def _go_another_way(self) -> None:
+        """With another phase of the transition, what users have asked for is done, and no checkpoint is waited for."""
         self.checkpoint = None
         self.asked = replace(self.asked, is_switch=False, turn=None)
 
@@ -290,23 +331,35 @@ class Transition(Machine[Known]):
 
     def settled(self) -> None:
         """The end is in the log."""
-        self.begin_again(NothingKnown(), "settled")
+        self.tell(Cleared.settled)
 
     def check(self, log: StepLogState) -> None:
         """Asserts the invariants. `next` calls it before each decision."""
-        phase, known = log.revisions.phase, self.known
+        phase, known, name = log.revisions.phase, self.known, type(self.known).__name__
         where = f"in the phase {'of no transition' if phase is None else phase.kind}"
-        assert self.request is None or phase is None, self.with_story(f"another transition is {self.request} {where}")
+        is_switched = isinstance(phase, Switching | Draining) or (isinstance(phase, Clearing) and phase.is_switched)
         assert self.asked.turn != "resume" or isinstance(phase, Detached), self.with_story(f"a resumption {where}")
         assert self.checkpoint is None or isinstance(phase, Filling | Clearing), self.with_story(
             f"a checkpoint {where}"
         )
+        assert self.differences is None or isinstance(phase, Filling) or is_switched, self.with_story(
+            f"differences {where}, which nobody has measured"
+        )
         match known:
             case NothingKnown():
                 pass
+            case Preparing() | Wanted():
+                assert phase is None, self.with_story(f"{name} {where}")
             case Looking() | Looked() | Measured():
-                assert isinstance(phase, Filling), self.with_story(f"{known} {where}")
+                assert isinstance(phase, Filling), self.with_story(f"{name} {where}")
             case Cleared():
-                assert isinstance(phase, Detached | Clearing), self.with_story(f"{known} {where}")
+                assert isinstance(phase, Detached | Clearing), self.with_story(f"{name} {where}")
+                assert is_switched or not known.waits_for_store, self.with_story(
+                    "the store needs loads of a transition that was not made"
+                )
             case _:
                 assert_never(known)
+
+
+AnyTransition: TypeAlias = Transition[Any, Any, Any]
+"""For what asks nothing of what the shell keeps in the phases."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from base.fault import Fault
 from coordinator.beside import Beside
 from coordinator.revisions.requests import ApplyRequest, stopping
-from coordinator.transition.machine import Transition
+from coordinator.transition.machine import AnyTransition
 from coordinator.transition.prepared_request import Prepared
 from engine.resident.crew import Crew
 from faults.points import reached
@@ -49,27 +49,25 @@ class Preparation:
         """New workers have read nothing."""
         self._is_foreseeing = False
 
-    def advance(self, writer: PipelineWriter, topic: str, crew: Crew, machine: Transition) -> bool:
-        """Goes on as far as nothing has to be waited for. `topic`: of plan documents. Returns whether it is over: the transition is wanted,
-        or refused. Raises what is no reason to refuse it."""
+    def advance(self, writer: PipelineWriter, topic: str, crew: Crew, machine: AnyTransition) -> None:
+        """Goes on as far as nothing has to be waited for, and tells the machine when the transition is wanted, or refused. `topic`: of plan
+        documents. Raises what is no reason to refuse it."""
         if self.prepared is None:
             if not self._planning.is_over:
-                return False
+                return
             try:
                 self.prepared = self._planning.result()
             except Fault as fault:
                 self._tell(fault)
                 machine.refused()
-                return True
+                return
             writer.append_plans(topic, self.prepared.plan.texts)
             reached("plan.written")
         if not self._is_foreseeing:
             crew.programs.foresee(topic, self.prepared.plan.program_names)
             self._is_foreseeing = True
-        if not crew.programs.have_foreseen():
-            return False
-        machine.prepared()
-        return True
+        if crew.programs.have_foreseen():
+            machine.prepared(self.prepared)
 
     def accept(self) -> None:
         """Tells whoever has asked, once everybody can see that it is being prepared."""

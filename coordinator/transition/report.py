@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import assert_never
 
 from coordinator.revisions.choices import Chosen, recorded_choices
-from coordinator.revisions.view import ChangedViews, Difference, TransitionEnded, TransitionPhase, TransitionShown
+from coordinator.revisions.view import ChangedViews, TransitionEnded, TransitionPhase, TransitionShown
 from coordinator.status import StatusBoard
-from coordinator.transition.machine import Transition
+from coordinator.transition.machine import AnyTransition
 from coordinator.transition.plan import TransitionFacts
 from coordinator.transition.portions import Portions
 from coordinator.transition.progress import Pace, share_drained, share_filled
-from engine.resident.messages import Size
 from io_kafka.step_log.revision_records import RevisionIntent, RevisionRecord
 from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Phase, Switching
 from io_kafka.step_log.value import LogValue
@@ -88,15 +87,13 @@ class TransitionReport:
     def under_way(
         self,
         log: LogValue,
-        machine: Transition,
+        machine: AnyTransition,
         facts: TransitionFacts,
-        sizes: Sequence[Size] | None,
         portions: Portions,
         *,
         in_error: tuple[str, ...] = (),
     ) -> TransitionShown:
-        """`facts`: of the transition in `log`. `sizes`: of its differences, as far as they are measured. `in_error`: the views that the switch
-        puts in error."""
+        """`facts`: of the transition in `log`. `in_error`: the views that the switch puts in error."""
         phase = log.revisions.phase
         assert phase is not None
         shown, because, error = _shown_of(phase, machine)
@@ -111,7 +108,7 @@ class TransitionReport:
             seconds_left=self._seconds_left(phase.intent, log.filled, portions) if is_filling else None,
             drained=share_drained(log),
             since_step=phase.intent.step,
-            differences=None if sizes is None else _differences(facts, sizes),
+            differences=machine.differences,
             views=ChangedViews(facts.rebuilt, facts.new, facts.dropped),
             error=error,
             in_error=in_error,
@@ -145,13 +142,7 @@ def preparing(number: int, facts: TransitionFacts | None, chosen: Chosen) -> Tra
     )
 
 
-def _differences(facts: TransitionFacts, sizes: Sequence[Size]) -> tuple[Difference, ...]:
-    assert len(sizes) == len(facts.differences), "the sizes are those of another transition"
-    pairs = zip(facts.differences, sizes, strict=True)
-    return tuple(Difference(of.view, each.come, each.gone) for of, each in pairs)
-
-
-def _shown_of(phase: Phase, machine: Transition) -> tuple[TransitionPhase, str, str]:
+def _shown_of(phase: Phase, machine: AnyTransition) -> tuple[TransitionPhase, str, str]:
     """(the phase as it is shown, why the switch is held, the error)."""
     match phase:
         case Filling(turn=turn):

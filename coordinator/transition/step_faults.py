@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.errors import DataError, TaskLost
-from engine.run.reading_again import CANNOT_READ
+from io_kafka.errors import CANNOT_READ
 from io_kafka.step_log.revision_records import TurnTo
 from io_kafka.step_log.revision_state import Filling, Switching
 from io_kafka.step_log.value import LogValue

@@ -7,7 +7,7 @@ after the switch, or an abort -> Clear, a checkpoint -> LogSettled
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import assert_never
 
 import structlog
@@ -27,6 +27,7 @@ from coordinator.revisions.requests import (
     second_transition,
 )
 from coordinator.revisions.turns import TurnName
+from coordinator.revisions.view import Difference
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, remove_lost_loads
 from coordinator.starting.release import stands_still
@@ -36,7 +37,7 @@ from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
 from coordinator.transition.draining import DrainPortions
 from coordinator.transition.holding import Holding, TopicFindings, views_put_in_error
-from coordinator.transition.known import NothingKnown
+from coordinator.transition.known import Looked, Looking, Measured, Preparing, Wanted
 from coordinator.transition.machine import (
     Clear,
     LogSettled,
@@ -55,7 +56,6 @@ from coordinator.transition.report import TransitionReport, preparing
 from coordinator.transition.step_faults import Losses, Turn, turn_of_fault
 from engine.model.filling import HASHES
 from engine.resident.crew import Crew
-from engine.resident.messages import Size
 from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
@@ -80,7 +80,7 @@ ERROR_CHARACTERS_MAX = 500
 
 
 class Transitions:
-    """The transitions of one run. `machine`, `portions` and what is being prepared outlive a recovery. `wake` ends a wait of the loop."""
+    """The transitions of one run. `portions` and what the machine knows of a request outlive a recovery. `wake` ends a wait of the loop."""
 
     def __init__(
         self,
@@ -92,14 +92,9 @@ class Transitions:
     ) -> None:
         self._files, self._writer, self._wake = files, writer, wake
         self._table_rows = table_rows
-        self.machine = Transition()
+        self.machine: Transition[Preparation, Prepared, Beside[TopicFindings]] = Transition()
         self.portions = Portions(HASHES, drained=DrainPortions(min(files.drain_rows_max, files.switch_rows_max)))
         self._course: Course | None = None
-        self._preparation: Preparation | None = None
-        self._prepared: Prepared | None = None  # whose transition is to be recorded
-        self._look: Beside[TopicFindings] | None = None
-        self._topic_findings: TopicFindings | None = None
-        self._sizes: Sequence[Size] | None = None
         self._report = TransitionReport(board, files.kafka.outside.monotonic)
         self._losses = Losses()
         self.may_begin = True
@@ -108,9 +103,8 @@ class Transitions:
     def recovered(self, course: Course) -> None:
         """New workers have opened a checkpoint."""
         self._course = course
-        self._forget_look()
-        if self._preparation is not None:
-            self._preparation.recovered()
+        if isinstance(self.machine.known, Preparing):
+            self.machine.known.preparation.recovered()
         self.machine = self.machine.after_recovery()
         self.show()
 
@@ -121,7 +115,7 @@ class Transitions:
 
     def take_recorded(self, revision: Revision) -> None:
         """The steps of the revision in force wait for a transition, if this release cannot run it alone (coordinator/starting/release.py)."""
-        self.machine.unrunnable_revision = revision.number if revision.document.frozen else None
+        self.machine.note_revision(revision.number, is_runnable=not revision.document.frozen)
 
     def check_goes_on(self, core: Core) -> None:
         """Raises CircuitChanged if no transition leads away from a revision that this release cannot run alone."""
@@ -155,7 +149,7 @@ class Transitions:
                 "the run ends as soon as it has done what it was started for.",
                 "Start the service with `stepwell run`, and ask again.",
             )
-        if (phase := log.revisions.phase) is not None or self.machine.request is not None:
+        if (phase := log.revisions.phase) is not None or self.machine.has_request:
             raise second_transition(revision.number + 1 if phase is None else phase.intent.number)
         if request.expect_revision not in (None, revision.number):
             assert request.expect_revision is not None
@@ -167,41 +161,44 @@ class Transitions:
             course.documents.take(found.plan)
             return found
 
-        self.machine.preparing()
-        self._preparation = Preparation(request, answer, work, outside, self._wake)
+        self.machine.preparing(Preparation(request, answer, work, outside, self._wake))
 
     def advance(self, crew: Crew) -> None:
         """Takes what was done beside the steps, at any boundary."""
-        preparation, look = self._preparation, self._look
-        if preparation is not None:
-            is_over = preparation.advance(self._writer, self._files.plan_topic, crew, self.machine)
-            if is_over:
-                self._preparation = None
-            self._prepared = preparation.prepared
-            self.show()
-            if preparation.prepared is not None:
-                preparation.accept()
-        if look is not None and look.is_over:
-            self._look, self._topic_findings = None, look.result()
-            if self._topic_findings.settled is not None:
-                self.course.take_settled(self._filling().intent, self._topic_findings.settled)
-            self.machine.looked()
+        match self.machine.known:
+            case Preparing(preparation):
+                preparation.advance(self._writer, self._files.plan_topic, crew, self.machine)
+                self.show()
+                if preparation.prepared is not None:
+                    preparation.accept()
+            case Looking(look=look) if look.is_over:
+                found = look.result()
+                if found.settled is not None:
+                    self.course.take_settled(self._filling().intent, found.settled)
+                self.machine.looked(found.reasons)
+            case _:
+                pass
 
     @property
     def acts_beside(self) -> bool:
         """Whether a thread is at work: it plans, loads batch tables, or looks at topics."""
-        is_planning = self._preparation is not None and self._preparation.acts_beside
-        return is_planning or (self._look is not None and not self._look.is_over)
+        match self.machine.known:
+            case Preparing(preparation):
+                return preparation.acts_beside
+            case Looking(look=look):
+                return not look.is_over
+            case _:
+                return False
 
     def end(self) -> None:
         """The run ends."""
-        if self._preparation is not None:
-            self._preparation.end()
+        if isinstance(self.machine.known, Preparing):
+            self.machine.known.preparation.end()
 
     def _turn(self, what: TurnName) -> None:
         log, machine = self._writer.state, self.machine
         phase = log.revisions.phase
-        if phase is None and machine.request is None:
+        if phase is None and not machine.has_request:
             raise TransitionRefused("no transition is under way.", "Begin one with `stepwell apply`.")
         if not machine.ask(what, log):
             kind = "being prepared" if phase is None else phase.kind
@@ -210,8 +207,6 @@ class Transitions:
             )
         if isinstance(phase, Filling) and what != "abort":
             self._record_pause(phase, is_paused=what == "pause")
-        if isinstance(machine.known, NothingKnown):  # it looks again, if it has looked
-            self._look = self._topic_findings = None
 
     def _record_pause(self, phase: Filling, *, is_paused: bool) -> None:
         """The answer comes after the record, so that a run which goes on after a crash has what the user was told."""
@@ -230,9 +225,8 @@ class Transitions:
             case Look():
                 phase, topics = self._filling(), Topics(self._files.kafka)
                 holding = Holding(self.course, self._writer.state, phase)
-                self.machine.looking()
-                self._look = Beside(
-                    self._files.kafka.outside, "look at topics", lambda: holding.look(topics), self._wake
+                self.machine.looking(
+                    Beside(self._files.kafka.outside, "look at topics", lambda: holding.look(topics), self._wake)
                 )
             case Measure():
                 self._measure(crew)
@@ -254,22 +248,22 @@ class Transitions:
         return phase
 
     def _switch(self, core: Core) -> None:
-        intent, sizes, drain = self._filling().intent, self._sizes, None
+        intent, known, drain = self._filling().intent, self.machine.known, None
+        assert isinstance(known, Measured), "a switch before the differences are measured"
         if intent.choices.gradual:
-            assert sizes is not None, "a switch before the differences are measured"
-            drain = Drain(whole=HASHES, rows=sum(size.come + size.gone for size in sizes))
+            drain = Drain(whole=HASHES, rows=sum(each.come + each.gone for each in known.differences))
         self._report.switches()
         self.portions.drained.begin()
         self._writer.append(
             [RevisionSwitch(epoch=self._writer.epoch, number=intent.number, step=core.step, drain=drain)]
         )
-        self.machine.turned()
+        self.machine.switched()
         reached("switch.recorded")
 
     def _begin(self, core: Core) -> None:
-        prepared, writer = self._prepared, self._writer
-        assert prepared is not None and writer.state.revision is not None
-        plan = prepared.plan
+        known, writer = self.machine.known, self._writer
+        assert isinstance(known, Wanted) and writer.state.revision is not None
+        prepared, plan = known.prepared, known.prepared.plan
         self._report.begins()
         intent = RevisionIntent(
             epoch=writer.epoch,
@@ -285,27 +279,22 @@ class Transitions:
         )
         writer.append([intent])
         self.course.files = prepared.request.spec
-        self._prepared = None
         self.portions.begin(plan.fed_levels)
         self.machine.began()
-        self._forget_look()
         reached("revision.intended")
         _log.info("a transition to another revision begins", revision=intent.number, step=core.step)
 
-    def _forget_look(self) -> None:
-        """What was seen before the switch is of another transition, or of another filling."""
-        self._sizes = self._look = self._topic_findings = None
-
     def _measure(self, crew: Crew) -> None:
-        facts = self.course.facts(self._filling().intent)
-        sizes = crew.programs.measure([each.number for each in facts.differences])
-        self._sizes = sizes
-        assert self._topic_findings is not None
-        holding = Holding(self.course, self._writer.state, self._filling())
-        holds = holding.reasons(
-            self._topic_findings, sizes, self._files.switch_rows_max, accepts_errors=self.machine.asked.is_switch
+        known, phase = self.machine.known, self._filling()
+        assert isinstance(known, Looked), "the differences are measured before the topics are looked at"
+        measured = self.course.facts(phase.intent).differences
+        sizes = crew.programs.measure([each.number for each in measured])
+        holds = Holding(self.course, self._writer.state, phase).reasons(
+            known.reasons, sizes, self._files.switch_rows_max, accepts_errors=self.machine.asked.is_switch
         )
-        self.machine.measured(tuple(holds), reads_again=bool(self._filling().intent.again))
+        pairs = zip(measured, sizes, strict=True)
+        differences = tuple(Difference(of.view, size.come, size.gone) for of, size in pairs)
+        self.machine.measured(differences, holds, reads_again=bool(phase.intent.again))
         reached("ready")
 
     def _clear(self, crew: Crew) -> None:
@@ -340,7 +329,7 @@ class Transitions:
         is_needed = (
             stored is not None and isinstance(phase, Clearing) and phase.is_switched and stored.step < phase.since
         )
-        self.machine.waits_for_store = is_needed and bool(self._tables_gone())
+        self.machine.note_store(needs_loads=is_needed and bool(self._tables_gone()))
 
     def _tables_gone(self) -> tuple[str, ...]:
         """The topics of the loads that the revision in force does not read."""
@@ -374,7 +363,6 @@ class Transitions:
             [RevisionTurn(epoch=writer.epoch, number=phase.intent.number, reason=reason, step=step, error=text)]
         )
         self.machine.turned()
-        self._forget_look()
         reached("turn.written")
         _log.warning("the transition goes another way", revision=phase.intent.number, reason=reason, error=text)
 
@@ -395,21 +383,25 @@ class Transitions:
         return outputs_concerned(before.numbered, now.numbered, self.course.facts(phase.intent))
 
     def show(self) -> None:
-        log, request = self._writer.state, self._request
+        log = self._writer.state
         if log.revisions.phase is not None:
             wrong = views_put_in_error(self.course, log.revisions.phase, log.errors)
             facts = self.course.facts(log.revisions.phase.intent)
-            shown = self._report.under_way(log, self.machine, facts, self._sizes, self.portions, in_error=wrong)
-            self._report.show(shown)
-        elif request is not None and log.revision is not None:
-            planned = None if self._prepared is None else self._prepared.plan.facts
-            self._report.show(preparing(log.revision.number + 1, planned, request.chosen))
-        else:
+            self._report.show(self._report.under_way(log, self.machine, facts, self.portions, in_error=wrong))
+            return
+        request, prepared = self._asked_for()
+        if request is None or log.revision is None:
             self._report.show(None)
+        else:
+            planned = None if prepared is None else prepared.plan.facts
+            self._report.show(preparing(log.revision.number + 1, planned, request.chosen))
 
-    @property
-    def _request(self) -> ApplyRequest | None:
-        """The request of the transition that is to begin; None if there is none."""
-        if self._preparation is not None:
-            return self._preparation.request
-        return None if self._prepared is None else self._prepared.request
+    def _asked_for(self) -> tuple[ApplyRequest | None, Prepared | None]:
+        """The request of the transition that is to begin, and what was made of it; None as long as there is none."""
+        match self.machine.known:
+            case Preparing(preparation):
+                return preparation.request, preparation.prepared
+            case Wanted(prepared):
+                return prepared.request, prepared
+            case _:
+                return None, None

@@ -6,10 +6,7 @@ from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.filling import is_read_again
 from engine.model.rows import Source
-from io_kafka.errors import KafkaFault, NotAuthorized, OffsetGone, UnknownTopic
-
-CANNOT_READ = (OffsetGone, UnknownTopic, NotAuthorized)
-"""Faults that another try does not remove. A broker that is away concerns the revision in force too."""
+from io_kafka.errors import KafkaFault
 
 
 def first_read_again(circuit: Circuit) -> int:

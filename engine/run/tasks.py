@@ -26,7 +26,7 @@ from engine.operators.facts import RunFacts
 from engine.operators.scattered_keys import ScatteredKey
 from engine.run.clearing import clear_tables
 from engine.run.exchange import ExchangeMessage
-from engine.run.reading_again import CANNOT_READ, not_read_again
+from engine.run.reading_again import not_read_again
 from engine.run.refused import leave_out, name_key
 from engine.run.sources import SourceReport, SourceTable, extras_of_all, of_worker, read_sources
 from engine.run.stage import StageResult, WorkerStep, name_of, run_stage
@@ -35,6 +35,7 @@ from engine.state.store import DictStore
 from faults.points import reached
 from io_kafka.clients.raw import RawBatch
 from io_kafka.clients.settings import KafkaSettings
+from io_kafka.errors import CANNOT_READ
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
 from storage.host_folder import StateLocation

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from coordinator.specification import OutputTopic
-from coordinator.transition.holding import Holding, TopicFindings, views_put_in_error
+from coordinator.transition.holding import Holding, views_put_in_error
 from coordinator.transition.plan import HeldDifference, TransitionFacts
 from engine.analysis.numbering import numbers_of
 from engine.model.aggregates import Aggregate, AggregateCall
@@ -90,7 +90,7 @@ def reasons(
     )
     phase = SimpleNamespace(intent=SimpleNamespace(choices=Choices(hold=False, gradual=gradual)), before=None)
     holding = Holding(course or Documents(same, same), log, phase)  # type: ignore[arg-type]
-    return holding.reasons(TopicFindings(None, tuple(topics)), sizes, rows_max, accepts_errors=accepts_errors)
+    return holding.reasons(topics, sizes, rows_max, accepts_errors=accepts_errors)
 
 
 NOTHING = (Size(come=0, gone=0), Size(come=0, gone=0))

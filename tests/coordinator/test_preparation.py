@@ -9,7 +9,8 @@ import pytest
 
 from coordinator.beside import Beside
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
-from coordinator.transition.machine import Transition
+from coordinator.transition.known import NothingKnown, Preparing, Wanted
+from coordinator.transition.machine import AnyTransition, Transition
 from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.reread_starts import Rereads
 from io_kafka.offsets import TopicPartition
@@ -26,10 +27,10 @@ class Story:
         self.told: list[Any] = []
         self.foreseen = False
         self.woken = 0
-        self.machine = Transition(request="preparing")
         self._threads: list[Any] = []
         outside: Any = SimpleNamespace(start_thread=lambda name, work: self._threads.append(work))
         self.preparation = Preparation(REQUEST, answer, lambda: self._found(found), outside, self._wake)
+        self.machine: AnyTransition = Transition(known=Preparing(self.preparation))
 
     def _found(self, found: Any) -> Any:
         if isinstance(found, Exception):
@@ -43,12 +44,14 @@ class Story:
         self._threads.pop()()
 
     def advance(self) -> bool:
+        """Returns whether the preparation is over."""
         programs = SimpleNamespace(
             foresee=lambda topic, names: self.told.append(("foresee", names)), have_foreseen=lambda: self.foreseen
         )
         writer: Any = SimpleNamespace(append_plans=lambda topic, texts: self.told.append(("plans", texts)))
         crew: Any = SimpleNamespace(programs=programs)
-        return self.preparation.advance(writer, "plans", crew, self.machine)
+        self.preparation.advance(writer, "plans", crew, self.machine)
+        return not isinstance(self.machine.known, Preparing)
 
 
 def test_steps_go_on_until_all_workers_have_read_the_documents() -> None:
@@ -59,13 +62,11 @@ def test_steps_go_on_until_all_workers_have_read_the_documents() -> None:
     assert story.woken == 1, "a loop that waits is woken"
     assert not story.advance()
     assert story.told == [("plans", ("a", "b")), ("foresee", ("c",))]
-    assert not answers and story.machine.request == "preparing", (
-        "nothing is recorded before the workers have the documents"
-    )
+    assert not answers, "nothing is recorded before the workers have the documents"
     story.preparation.accept()
     assert answers == [None]
     story.foreseen = True
-    assert story.advance() and story.machine.request == "wanted"
+    assert story.advance() and story.machine.known == Wanted(PREPARED)
     assert len(story.told) == 2, "nothing is written twice"
 
 
@@ -84,7 +85,7 @@ def test_who_has_asked_is_told_why_not() -> None:
     story = Story(refusal, answers.append)
     story.start()
     assert story.advance() and answers == [refusal]
-    assert not story.told and story.machine.request is None
+    assert not story.told and story.machine.known == NothingKnown()
     story.preparation.end()
     assert len(answers) == 1, "an answer is given once"
 

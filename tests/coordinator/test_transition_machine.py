@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import pytest
 
+from base.machine import InvalidTransition
 from base.version import EMPTY
 from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
 from coordinator.boundary import Boundary
@@ -15,9 +16,11 @@ from coordinator.goal import Goal
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
 from coordinator.revisions.turns import TurnName
-from coordinator.transition.known import Cleared, Looking, Measured
+from coordinator.revisions.view import Difference
+from coordinator.transition.known import Cleared, Looked, Looking, Measured, NothingKnown, Preparing, Wanted
 from coordinator.transition.machine import (
     NO_REQUESTS,
+    AnyTransition,
     Clear,
     LogSettled,
     LogSwitch,
@@ -30,7 +33,7 @@ from coordinator.transition.machine import (
 )
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.records import Record
-from io_kafka.step_log.revision_records import Choices, RevisionTurn
+from io_kafka.step_log.revision_records import Choices, RevisionSwitch, RevisionTurn
 from tests.coordinator.test_core import Log, ids
 from tests.io_kafka.layouts import owned_by
 from tests.io_kafka.transitions import DRAIN, WHOLE, begins, fills, pauses, revision, settles, switches, turns
@@ -41,6 +44,11 @@ PRESENT, FILLING, SWITCHING, NEXT = (
     ProgramKey("switching", 2),
     ProgramKey("present", 2),
 )
+
+PREPARATION, PREPARED, LOOK = "preparation", "prepared", "look"
+"""What the shell keeps in the phases. The machine does nothing with it."""
+
+DIFFERENCES = (Difference("totals", 3, 4),)
 
 
 def log_of(*records: Record) -> Log:
@@ -84,26 +92,32 @@ def checkpoint(core: Core, log: Log, *, paused: bool = False) -> None:
     core.completed(log)
 
 
+def prepare(machine: AnyTransition) -> None:
+    machine.preparing(PREPARATION)
+    machine.prepared(PREPARED)
+
+
 def look(core: Core, log: Log) -> None:
     """Steps go on meanwhile."""
     assert core.next(log) == Look()
-    core.transition.looking()
+    core.transition.looking(LOOK)
     assert core.next(log) in (Divide(core.step), Wait()) and not core.is_transition_due(log)
-    core.transition.looked()
+    core.transition.looked(())
 
 
-def look_at(machine: Transition, log: Log, at: Boundary) -> None:
+def look_at(machine: AnyTransition, log: Log, at: Boundary) -> None:
     assert machine.next(log, at) == Look()
-    machine.looking()
+    machine.looking(LOOK)
     assert machine.next(log, at) is None and not machine.is_due(log, at)
-    machine.looked()
+    machine.looked(())
 
 
 def test_a_run_that_ends_with_its_input_waits_for_what_is_done_beside_the_steps() -> None:
     """A project that is being prepared is applied before the run ends."""
     log = log_of()
     core = core_of(log, PRESENT)
-    core.goal, core.transition.request = Goal.READ_AVAILABLE, "preparing"
+    core.goal = Goal.READ_AVAILABLE
+    core.transition.preparing(PREPARATION)
     core.nothing_to_read()
     assert core.next(log) == Wait()
     core.transition.refused()
@@ -115,19 +129,21 @@ def test_a_revision_that_this_release_cannot_run_has_steps_in_a_transition_alone
     log = log_of()
     core = core_of(log, PRESENT)
     machine = core.transition
-    machine.unrunnable_revision, machine.request = 1, "preparing"
+    machine.note_revision(1, is_runnable=False)
+    machine.preparing(PREPARATION)
     assert core.next(log) == Wait() and not machine.is_at_end(log)
     machine.refused()
     assert core.next(log) == Wait() and machine.is_at_end(log)
-    machine.prepared()
+    prepare(machine)
     assert core.next(log) == LogTransition() and not machine.is_at_end(log)
     log.append(begins())
     machine.began()
     assert not machine.blocks_steps(log) and not machine.is_at_end(log)
     aborted = log_of(begins(), turns("abort"))
     assert machine.blocks_steps(aborted) and not machine.is_at_end(aborted), "tables are to be cleared"
-    machine.unrunnable_revision = 3
-    assert not machine.blocks_steps(log_of()) and not machine.is_at_end(log_of())
+    for number, is_runnable in ((3, False), (1, True)):
+        machine.note_revision(number, is_runnable=is_runnable)
+        assert not machine.blocks_steps(log_of()) and not machine.is_at_end(log_of())
 
 
 def test_a_transition_goes_from_the_intent_to_its_end() -> None:
@@ -135,7 +151,7 @@ def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     log = log_of()
     core = core_of(log, PRESENT)
     assert core.next(log) == Divide(0), "nothing is due"
-    core.transition.prepared()
+    prepare(core.transition)
     assert core.next(log) == LogTransition()
     log.append(begins())
     core.transition.began()
@@ -146,10 +162,10 @@ def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     run_step(core, log, 0)
     look(core, log)
     assert core.next(log) == Measure()
-    core.transition.measured((), reads_again=False)
+    core.transition.measured(DIFFERENCES, (), reads_again=False)
     assert core.next(log) == LogSwitch()
     log.append(switches())
-    core.transition.turned()
+    core.transition.switched()
     assert core.next(log) == Adopt(1)
     core.adopted(SWITCHING)
     assert core.next(log) == Divide(1)
@@ -163,9 +179,9 @@ def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     assert core.next(log) == Clear(), "something is left"
     core.transition.cleared(is_done=True, is_last=True)
     checkpoint(core, log)
-    core.transition.waits_for_store = True
+    core.transition.note_store(needs_loads=True)
     assert core.next(log) == Divide(core.step), "the checkpoint store still needs loads that go with the end"
-    core.transition.waits_for_store = False
+    core.transition.note_store(needs_loads=False)
     assert core.next(log) == LogSettled()
     log.append(settles(step=2))
     core.transition.settled()
@@ -180,10 +196,10 @@ def test_a_drain_is_some_steps_of_one_program_in_which_nothing_is_due() -> None:
     core.goal = Goal.READ_AVAILABLE
     run_step(core, log, 0)
     look(core, log)
-    core.transition.measured((), reads_again=False)
+    core.transition.measured(DIFFERENCES, (), reads_again=False)
     assert core.next(log) == LogSwitch()
     log.append(switches(drain=DRAIN))
-    core.transition.turned()
+    core.transition.switched()
     assert core.next(log) == Adopt(1)
     core.adopted(SWITCHING)
     core.nothing_to_read()
@@ -209,14 +225,14 @@ def test_what_was_read_again_is_in_a_checkpoint_before_the_switch() -> None:
     run_step(core, log, 0)
     look(core, log)
     assert core.next(log) == Measure()
-    core.transition.measured((), reads_again=True)
+    core.transition.measured(DIFFERENCES, (), reads_again=True)
     core.nothing_to_read()
     assert core.transition.goes_on_by_itself(log)
     checkpoint(core, log)
     assert not core.transition.goes_on_by_itself(log)
     assert core.next(log) == LogSwitch()
     log.append(switches())
-    core.transition.turned()
+    core.transition.switched()
     assert core.next(log) == Adopt(1)
     core.adopted(SWITCHING)
     assert core.next(log) == Divide(1), "a run that has read all its input does not end within a switch"
@@ -245,25 +261,26 @@ def test_a_hold_is_measured_again_when_the_switch_is_asked_for() -> None:
     held = begins().model_copy(update={"choices": Choices(hold=True)})
     log = log_of(held, fills(0, WHOLE))
     log.write()
-    machine, at = Transition(), Boundary(1, is_replaying=False, is_checkpointing=False)
+    machine: AnyTransition = Transition()
+    at = Boundary(1, is_replaying=False, is_checkpointing=False)
     look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
-    machine.measured((), reads_again=False)
+    machine.measured(DIFFERENCES, (), reads_again=False)
     assert machine.next(log, at) is None and not machine.is_due(log, at)
     assert machine.ask("switch", log)
     look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
-    machine.measured(("too many rows",), reads_again=False)
+    machine.measured(DIFFERENCES, ("too many rows",), reads_again=False)
     assert machine.next(log, at) is None, "another reason holds it"
     machine.look_again()
     look_at(machine, log, at)
-    machine.measured((), reads_again=False)
+    machine.measured(DIFFERENCES, (), reads_again=False)
     assert machine.next(log, at) == LogSwitch()
 
 
 def test_nothing_is_due_in_a_replay_or_while_a_step_is_divided() -> None:
     log = log_of(begins(), fills(0, WHOLE))
-    machine = Transition(TransitionRequests(turn="abort"))
+    machine: AnyTransition = Transition(TransitionRequests(turn="abort"))
     assert machine.next(log, Boundary(0, is_replaying=True, is_checkpointing=False)) is None
     machine.asked = NO_REQUESTS
     assert machine.next(log, Boundary(0, is_replaying=False, is_checkpointing=False)) is None
@@ -272,7 +289,7 @@ def test_nothing_is_due_in_a_replay_or_while_a_step_is_divided() -> None:
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
     look_at(machine, log, at)
     assert machine.next(log, at) == Measure()
-    machine.measured((), reads_again=False)
+    machine.measured(DIFFERENCES, (), reads_again=False)
     assert machine.next(log, at) is None, "a pause holds the switch"
     log.append(pauses(False))
     assert machine.next(log, at) == LogSwitch()
@@ -301,14 +318,13 @@ def test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun
     log = log_of()
     core = core_of(log, PRESENT)
     core.transition.asked = TransitionRequests(turn="abort")
-    core.transition.preparing()
-    core.transition.prepared()
+    prepare(core.transition)
     assert core.next(log) == LogTransition()
     core.transition.began()
     assert core.transition.asked.turn is None
-    core.transition.preparing()
+    core.transition.preparing(PREPARATION)
     core.transition.asked = TransitionRequests(turn="abort")
-    core.transition.prepared()
+    core.transition.prepared(PREPARED)
     assert core.next(log) == LogTransition()
     log.append(begins())
     core.transition.began()
@@ -357,7 +373,7 @@ def test_a_stop_loses_no_abort_and_begins_nothing() -> None:
 
     log = log_of()
     core = core_of(log, PRESENT)
-    core.transition.prepared()
+    prepare(core.transition)
     core.request_stop()
     assert core.next(log) == Exit()
 
@@ -366,7 +382,8 @@ def test_a_transition_that_is_resumed_is_filled_over_cleared_tables() -> None:
     log = log_of(begins(), fills(0, 5))
     log.write()
     log.append(turns("detached", 0))
-    machine, at = Transition(), Boundary(1, is_replaying=False, is_checkpointing=False)
+    machine: AnyTransition = Transition()
+    at = Boundary(1, is_replaying=False, is_checkpointing=False)
     assert machine.next(log, at) is None
     machine.asked = TransitionRequests(turn="resume")
     assert machine.next(log, at) == Clear()
@@ -377,22 +394,79 @@ def test_a_transition_that_is_resumed_is_filled_over_cleared_tables() -> None:
 def test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known() -> None:
     log = log_of(begins(), fills(0, WHOLE))
     log.write()
-    machine, at = Transition(TransitionRequests(is_switch=True), unrunnable_revision=1), Boundary(1, False, False)
+    machine: AnyTransition = Transition(TransitionRequests(is_switch=True), unrunnable_revision=1)
+    at = Boundary(1, False, False)
     look_at(machine, log, at)
-    machine.measured((), reads_again=True)
+    machine.measured(DIFFERENCES, (), reads_again=True)
     again = machine.after_recovery()
     assert (again.asked, again.unrunnable_revision, again.checkpoint) == (TransitionRequests(is_switch=True), 1, None)
-    assert again.next(log, at) == Look()
-    machine = Transition(request="wanted")
-    assert machine.after_recovery().next(log_of(), Boundary(0, False, False)) == LogTransition()
+    assert again.next(log, at) == Look() and again.differences is None
+    for known in (Preparing(PREPARATION), Wanted(PREPARED)):
+        assert Transition(known=known).after_recovery().known is known
+    wanted: AnyTransition = Transition(known=Wanted(PREPARED))
+    assert wanted.after_recovery().next(log_of(), Boundary(0, False, False)) == LogTransition()
+
+
+def test_what_was_measured_is_seen_until_it_is_measured_again_or_the_transition_turns() -> None:
+    """Nothing follows from it but what people see. A switch leaves it, because that is what leaves then."""
+    log = log_of(begins(), fills(0, WHOLE))
+    log.write()
+    machine: AnyTransition = Transition()
+    at = Boundary(1, False, False)
+    look_at(machine, log, at)
+    assert machine.differences is None
+    machine.measured(DIFFERENCES, (), reads_again=False)
+    for turn in (machine.look_again, lambda: machine.looking(LOOK), lambda: machine.looked(("the topic was cut",))):
+        turn()
+        assert machine.differences == DIFFERENCES and machine.holds is None
+    assert machine.known == Looked(DIFFERENCES, ("the topic was cut",))
+    again = (Difference("totals", 5, 4),)
+    machine.measured(again, (), reads_again=False)
+    assert machine.differences == again
+    assert machine.next(log, at) == LogSwitch()
+    log.append(switches())
+    machine.switched()
+    assert machine.differences == again
+    machine.check(log)
+    machine.turned()
+    assert machine.differences is None
+
+
+def test_what_is_prepared_stays_until_it_has_begun_or_is_refused() -> None:
+    """And nothing else can happen meanwhile."""
+    machine: AnyTransition = Transition()
+    machine.preparing(PREPARATION)
+    assert machine.known == Preparing(PREPARATION) and machine.has_request and machine.waits_beside
+    for event in (lambda: machine.preparing(PREPARATION), lambda: machine.looking(LOOK), machine.began):
+        with pytest.raises(InvalidTransition, match="cannot happen in the phase Preparing"):
+            event()
+    machine.prepared(PREPARED)
+    assert machine.known == Wanted(PREPARED) and machine.has_request and not machine.waits_beside
+    for event in (machine.refused, machine.look_again):
+        with pytest.raises(InvalidTransition, match="cannot happen in the phase Wanted"):
+            event()
+    machine.began()
+    assert machine.known == NothingKnown() and not machine.has_request
+
+
+def test_the_store_is_waited_for_when_all_is_cleared_and_never_before() -> None:
+    machine: AnyTransition = Transition()
+    machine.note_store(needs_loads=True)
+    assert machine.known == NothingKnown()
+    machine.cleared(is_done=True, is_last=True)
+    assert machine.known == Cleared(None, waits_for_store=False)
+    machine.note_store(needs_loads=True)
+    assert machine.known == Cleared(None, waits_for_store=True)
+    machine.look_again()
+    assert machine.known == Cleared(None, waits_for_store=True), "what is cleared does not come back"
 
 
 IN_FILLING = (begins(), fills(0, 5))
 ABORT, RESUME = TransitionRequests(turn="abort"), TransitionRequests(turn="resume")
 SWITCH = TransitionRequests(is_switch=True)
-TURNS_IN: list[tuple[str, Literal["preparing"] | None, tuple[Record, ...], dict[TurnName, TransitionRequests]]] = [
+TURNS_IN: list[tuple[str, Preparing[str] | None, tuple[Record, ...], dict[TurnName, TransitionRequests]]] = [
     ("no transition", None, (), {}),
-    ("one that is prepared", "preparing", (), {"abort": ABORT}),
+    ("one that is prepared", Preparing(PREPARATION), (), {"abort": ABORT}),
     ("filling", None, IN_FILLING, {"pause": NO_REQUESTS, "resume": NO_REQUESTS, "switch": SWITCH, "abort": ABORT}),
     ("detached", None, (*IN_FILLING, turns("detached", 0)), {"resume": RESUME, "abort": ABORT}),
     ("clearing", None, (*IN_FILLING, turns("abort")), {}),
@@ -400,10 +474,10 @@ TURNS_IN: list[tuple[str, Literal["preparing"] | None, tuple[Record, ...], dict[
 
 
 @pytest.mark.parametrize(
-    ("prepared", "records", "after"), [case[1:] for case in TURNS_IN], ids=[case[0] for case in TURNS_IN]
+    ("known", "records", "after"), [case[1:] for case in TURNS_IN], ids=[case[0] for case in TURNS_IN]
 )
 def test_a_turn_is_accepted_where_it_is_possible_and_changes_nothing_elsewhere(
-    prepared: Literal["preparing"] | None, records: tuple[Record, ...], after: dict[TurnName, TransitionRequests]
+    known: Preparing[str] | None, records: tuple[Record, ...], after: dict[TurnName, TransitionRequests]
 ) -> None:
     log = log_of()
     for record in records:
@@ -411,26 +485,33 @@ def test_a_turn_is_accepted_where_it_is_possible_and_changes_nothing_elsewhere(
             log.write()
         log.append(record)
     for what in get_args(TurnName):
-        machine = Transition(request=prepared)
+        machine: AnyTransition = Transition(known=known)
         assert machine.ask(what, log) == (what in after), what
         assert machine.asked == after.get(what, NO_REQUESTS), what
 
 
+ABORTED = (*IN_FILLING, turns("abort"))
 MISTAKES: list[tuple[str, tuple[Record, ...], dict[str, Any]]] = [
-    ("another transition is wanted in the phase filling", IN_FILLING, {"request": "wanted"}),
+    ("Preparing in the phase filling", IN_FILLING, {"phase": Preparing(PREPARATION)}),
+    ("Wanted in the phase filling", IN_FILLING, {"phase": Wanted(PREPARED)}),
     ("a resumption in the phase filling", IN_FILLING, {"asked": TransitionRequests(turn="resume")}),
     ("a checkpoint in the phase of no transition", (), {"checkpoint": "needed"}),
-    (r"Looking\(\) in the phase of no transition", (), {"phase": Looking()}),
-    (r"Measured\(holds=\(\)\) in the phase clearing", (*IN_FILLING, turns("abort")), {"phase": Measured(())}),
-    (r"Cleared\(\) in the phase filling", IN_FILLING, {"phase": Cleared()}),
+    ("Looking in the phase of no transition", (), {"phase": Looking(None, LOOK)}),
+    ("Looked in the phase detached", (*IN_FILLING, turns("detached", 0)), {"phase": Looked(None, ())}),
+    ("Measured in the phase switching", (begins(), fills(0, WHOLE), switches()), {"phase": Measured((), ())}),
+    ("Cleared in the phase filling", IN_FILLING, {"phase": Cleared(None, False)}),
+    ("differences in the phase of no transition", (), {"phase": NothingKnown(DIFFERENCES)}),
+    ("differences in the phase clearing", ABORTED, {"phase": Cleared(DIFFERENCES, False)}),
+    ("loads of a transition that was not made", ABORTED, {"phase": Cleared(None, waits_for_store=True)}),
 ]
 
 
 @pytest.mark.parametrize(("said", "records", "fields"), MISTAKES, ids=[said for said, *_ in MISTAKES])
 def test_a_state_that_cannot_be_is_noticed(said: str, records: tuple[Record, ...], fields: dict[str, Any]) -> None:
-    log, machine = log_of(), Transition()
+    log = log_of()
+    machine: AnyTransition = Transition()
     for record in records:
-        if isinstance(record, RevisionTurn):
+        if isinstance(record, RevisionTurn | RevisionSwitch):
             log.write()
         log.append(record)
     machine.check(log)

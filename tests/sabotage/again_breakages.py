@@ -226,7 +226,7 @@ READ_AGAIN = (
         A_RUNS_ON,
         (
             Edit(
-                "engine/run/reading_again.py",
+                "io_kafka/errors.py",
                 "CANNOT_READ = (OffsetGone, UnknownTopic, NotAuthorized)",
                 "CANNOT_READ = (OffsetGone, NotAuthorized)",
             ),

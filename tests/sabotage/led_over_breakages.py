@@ -54,13 +54,13 @@ LED_OVER = (
         (f"{TEST_MACHINE}::test_a_transition_goes_from_the_intent_to_its_end",),
     ),
     Breakage(
-        "known-after-a-turn",
+        "known-after-a-switch",
         "What is known of a filling counts in the next phase too, so that a transition goes on with measures of before.",
         "1 division first",
         (
             Edit(
                 MACHINE,
-                '        self.begin_again(NothingKnown(), "turned")\n',
+                "        self.tell(Measured.switched)\n",
                 "",
             ),
         ),
@@ -70,7 +70,7 @@ LED_OVER = (
         "asked-before-a-recovery",
         "A switch or an abort that was asked for is forgotten when a worker is lost.",
         "a command does what it says",
-        (Edit(MACHINE, "Transition(self.asked, self.request", "Transition(NO_REQUESTS, self.request"),),
+        (Edit(MACHINE, "Transition(self.asked, self.known", "Transition(NO_REQUESTS, self.known"),),
         (f"{TEST_MACHINE}::test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known",),
     ),
     Breakage(

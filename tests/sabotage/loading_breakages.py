@@ -212,8 +212,8 @@ LOADED = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "self.request, self.asked = None, TransitionRequests(turn=self.asked.turn)",
-                "self.request, self.asked = None, NO_REQUESTS",
+                "self.asked = TransitionRequests(turn=self.asked.turn)",
+                "self.asked = NO_REQUESTS",
             ),
         ),
         (f"{TEST_MACHINE}::test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun",),
@@ -225,8 +225,8 @@ LOADED = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                'self.request, self.asked = "preparing", replace(self.asked, turn=None)',
-                'self.request, self.asked = "preparing", replace(self.asked)',
+                "self.asked = replace(self.asked, turn=None)",
+                "self.asked = replace(self.asked)",
             ),
         ),
         (f"{TEST_MACHINE}::test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun",),

@@ -517,17 +517,19 @@ TRANSITIONS = (
         ("tests/simulator/test_scenarios.py::test_a_transition_is_refused_once_the_service_was_asked_to_stop",),
     ),
     Breakage(
-        "differences-of-the-transition-before",
-        "A transition is shown with the differences of the one before, and the run ends if it has another number of changed views.",
-        "1 division first",
+        "differences-of-the-filling-before",
+        "A transition that is filled again is shown with the differences that were measured before.",
+        "what users are told",
         (
             Edit(
-                "coordinator/transition/transitions.py",
-                "self._sizes = self._look = self._topic_findings = None",
-                "self._look = self._topic_findings = None",
+                "coordinator/transition/machine.py",
+                'self.begin_again(NothingKnown(), "turned")',
+                'self.begin_again(NothingKnown(self.differences), "turned")',
             ),
         ),
-        ("tests/end_to_end/test_transitions.py::test_two_sources_read_one_topic",),
+        (
+            "tests/coordinator/test_transition_machine.py::test_what_was_measured_is_seen_until_it_is_measured_again_or_the_transition_turns",
+        ),
     ),
     Breakage(
         "intent-before-workers-have-the-documents",
@@ -536,8 +538,8 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/transition/preparation.py",
-                "if not crew.programs.have_foreseen():",
-                "if not crew.programs.have_foreseen() and False:",
+                "if crew.programs.have_foreseen():",
+                "if crew.programs.have_foreseen() or True:",
             ),
         ),
         ("tests/coordinator/test_preparation.py::test_steps_go_on_until_all_workers_have_read_the_documents",),

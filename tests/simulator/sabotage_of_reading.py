@@ -185,8 +185,8 @@ def no_checkpoint_before_the_switch() -> Iterator[None]:
     """A replay across the switch needs messages that were read again, and they may have expired."""
     real = machine.Transition.measured
 
-    def measured(self: Any, holds: Any, *, reads_again: bool) -> None:
-        real(self, holds, reads_again=False)
+    def measured(self: Any, differences: Any, holds: Any, *, reads_again: bool) -> None:
+        real(self, differences, holds, reads_again=False)
 
     with broken(machine.Transition, "measured", measured):
         yield
