@@ -47,6 +47,7 @@ from coordinator.transition.known import (
     W,
     Wanted,
 )
+from io_kafka.step_log.revision_records import TurnTo
 from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching
 from io_kafka.step_log.state import StepLogState
 
@@ -303,17 +304,19 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
     def switched(self) -> None:
         """The switch is in the log."""
         self.tell(Measured.switched)
-        self._go_another_way()
+        self._go_another_way(None)
 
-    def turned(self) -> None:
+    def turned(self, reason: TurnTo) -> None:
         """Another turn is in the log. What was measured was of another filling."""
         self.begin_again(NothingKnown(), "turned")
-        self._go_another_way()
+        self._go_another_way(reason)
 
-    def _go_another_way(self) -> None:
-        """With another phase of the transition, what users have asked for is done, and no checkpoint is waited for."""
+    def _go_another_way(self, turn: TurnTo | None) -> None:
+        """With another phase of the transition, what users have asked for is done, and no checkpoint is waited for. An abort is not done by a
+        turn that a fault has made: it comes next."""
         self.checkpoint = None
-        self.asked = replace(self.asked, is_switch=False, turn=None)
+        is_left = self.asked.turn == "abort" and turn in ("detached", "taken_back")
+        self.asked = TransitionRequests(turn="abort" if is_left else None)
 
     def cleared(self, *, is_done: bool, is_last: bool) -> None:
         """`is_last`: the transition has ended, and the next checkpoint is without these tables. Otherwise it is filled again."""

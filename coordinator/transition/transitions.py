@@ -362,7 +362,7 @@ class Transitions:
         writer.append(
             [RevisionTurn(epoch=writer.epoch, number=phase.intent.number, reason=reason, step=step, error=text)]
         )
-        self.machine.turned()
+        self.machine.turned(reason)
         reached("turn.written")
         _log.warning("the transition goes another way", revision=phase.intent.number, reason=reason, error=text)
 

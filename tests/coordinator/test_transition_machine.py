@@ -33,7 +33,7 @@ from coordinator.transition.machine import (
 )
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.records import Record
-from io_kafka.step_log.revision_records import Choices, RevisionSwitch, RevisionTurn
+from io_kafka.step_log.revision_records import Choices, RevisionSwitch, RevisionTurn, TurnTo
 from tests.coordinator.test_core import Log, ids
 from tests.io_kafka.layouts import owned_by
 from tests.io_kafka.transitions import DRAIN, WHOLE, begins, fills, pauses, revision, settles, switches, turns
@@ -303,7 +303,7 @@ def test_after_an_abort_the_former_program_is_adopted_before_anything_is_cleared
     core.transition.asked = TransitionRequests(turn="abort")
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
-    core.transition.turned()
+    core.transition.turned("abort")
     assert core.next(log) == Adopt(1)
     core.adopted(PRESENT)
     assert core.next(log) == Clear()
@@ -346,7 +346,7 @@ def test_an_abort_needs_no_step_so_it_goes_on_while_the_run_is_paused(is_divided
     core.transition.asked = TransitionRequests(turn="abort")
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
-    core.transition.turned()
+    core.transition.turned("abort")
     assert core.next(log) == Adopt(1)
     core.adopted(PRESENT)
     assert core.next(log) == Clear()
@@ -360,6 +360,31 @@ def test_an_abort_needs_no_step_so_it_goes_on_while_the_run_is_paused(is_divided
     assert core.next(log) == (Give(1, False) if is_divided else Divide(1))
 
 
+def test_an_abort_that_was_accepted_comes_after_a_turn_that_a_fault_has_made() -> None:
+    """Workers may be lost between the request and the boundary at which it is recorded."""
+    log = log_of(*IN_FILLING)
+    machine: AnyTransition = Transition()
+    assert machine.ask("abort", log)
+    machine = machine.after_recovery()
+    log.append(turns("detached", 0))
+    machine.turned("detached")
+    assert machine.next(log, Boundary(log.steps, is_replaying=False, is_checkpointing=False)) == LogTurn("abort")
+    log.append(turns("abort"))
+    machine.turned("abort")
+    assert machine.asked == NO_REQUESTS
+    machine = Transition(TransitionRequests(turn="abort"))
+    machine.turned("taken_back")
+    assert machine.asked.turn == "abort"
+
+
+@pytest.mark.parametrize("turn", ["detached", "taken_back", "resume", "abort"])
+def test_all_else_that_users_have_asked_for_ends_with_a_turn(turn: TurnTo) -> None:
+    for asked in (TransitionRequests(turn="resume"), TransitionRequests(is_switch=True)):
+        machine: AnyTransition = Transition(asked)
+        machine.turned(turn)
+        assert machine.asked == NO_REQUESTS
+
+
 def test_a_stop_loses_no_abort_and_begins_nothing() -> None:
     log = log_of(begins(), fills(0, 5))
     core = core_of(log, FILLING)
@@ -368,7 +393,7 @@ def test_a_stop_loses_no_abort_and_begins_nothing() -> None:
     core.request_stop()
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
-    core.transition.turned()
+    core.transition.turned("abort")
     assert isinstance(core.next(log), LogIntent), "the checkpoint of the stop: the next run clears"
 
     log = log_of()
@@ -428,7 +453,7 @@ def test_what_was_measured_is_seen_until_it_is_measured_again_or_the_transition_
     machine.switched()
     assert machine.differences == again
     machine.check(log)
-    machine.turned()
+    machine.turned("taken_back")
     assert machine.differences is None
 
 

@@ -669,4 +669,13 @@ TRANSITIONS = (
         ),
         tells="a transition to revision 2 is under way",
     ),
+    Breakage(
+        "an-abort-ends-with-a-fault",
+        "An abort that was accepted is forgotten if the transition is detached before the abort is recorded.",
+        "what a user has chosen",
+        (Edit("coordinator/transition/machine.py", 'turn="abort" if is_left else None', "turn=None"),),
+        (
+            "tests/coordinator/test_transition_machine.py::test_an_abort_that_was_accepted_comes_after_a_turn_that_a_fault_has_made",
+        ),
+    ),
 )
