@@ -202,8 +202,12 @@ class Core:
         return Boundary(self.step, is_replaying=self.is_replaying(log), is_checkpointing=self.checkpoints.is_under_way)
 
     def is_transition_due(self, log: StepLogState) -> bool:
-        """Whether no step may be divided ahead, because a transition waits for a boundary without divided steps."""
-        return self.transition.is_due(log, self._at_boundary(log))
+        """Whether no step may be divided or given ahead, because a transition waits for the next boundary. Behind the last step of a replay an
+        abort comes before the next one, which may never end."""
+        at = self._at_boundary(log)
+        if not self.drained:
+            at = replace(at, step=self.step + 1, is_replaying=self.step + 1 < log.steps)
+        return self.transition.is_due(log, at)
 
     def _next_while_steps_run(self, log: StepLogState) -> Action:
         """The next step is given before the last one is settled, so that the workers run it meanwhile."""

@@ -266,6 +266,7 @@ class RevisionRun:
             answers=running.answers,
             portions=self._transitions.portions,
             bell=self._bell,
+            is_unwanted=lambda: self._requests.abort_waits or self._transitions.machine.wants_abort,
         )
 
     def _adopt(self, step: int, core: Core, crew: Crew, course: Course) -> tuple[Inputs, Stepping]:

@@ -16,7 +16,7 @@ from base.fault import Fault
 from coordinator.automatic.requests import AutoRequest
 from coordinator.checkpoints.questions import Questions
 from coordinator.rescale.requests import LayoutRequest, RescaleRefused
-from coordinator.revisions.requests import RevisionRequest, TransitionRefused
+from coordinator.revisions.requests import RevisionRequest, TransitionRefused, TurnTransition
 
 R = TypeVar("R")
 
@@ -70,6 +70,11 @@ class Inbox(Generic[R]):
             self._waiting.append(asked)
         self._wake()
         return asked
+
+    def has(self, matches: Callable[[R], bool]) -> bool:
+        """Whether a request is waiting that matches."""
+        with self._lock:
+            return any(matches(asked.request) for asked in self._waiting)
 
     def take(self) -> list[PendingRequest[R]]:
         """What was asked since the last call, in order."""
@@ -138,6 +143,11 @@ class Requests:
     def ask_revision_without_waiting(self, request: RevisionRequest) -> PendingRequest[RevisionRequest]:
         """Asks for what `ask_revision` asks for, without waiting for the answer. Raises TransitionRefused if the run is over."""
         return self._revision.put(request)
+
+    @property
+    def abort_waits(self) -> bool:
+        """Whether somebody wants the transition aborted, and that was not taken yet."""
+        return self._revision.has(lambda request: isinstance(request, TurnTransition) and request.what == "abort")
 
     def take_revision(self) -> list[PendingRequest[RevisionRequest]]:
         """What was asked of the revision since the last call, in order."""

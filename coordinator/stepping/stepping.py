@@ -10,7 +10,7 @@ Guarantee: a step is settled only after its output is committed or has been comp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -29,6 +29,7 @@ from coordinator.stepping.quiet import PAUSE_SECONDS_MIN, Bell, QuietInput
 from coordinator.stepping.redividing import Redividing
 from coordinator.stepping.step_answers import Expected
 from coordinator.stepping.step_output import StepResult, gather
+from coordinator.stepping.unending_step import UnendingStep
 from coordinator.stepping.unknown_schemas import unknown_in_replay, unknown_to_record
 from coordinator.stepping.views_in_error import (
     error_rows,
@@ -99,9 +100,10 @@ class Stepping:
         answers: NumberedCircuit,
         portions: Portions,
         bell: Bell | None,
+        is_unwanted: Callable[[], bool],
     ) -> None:
-        """`answers`: the circuit of the project whose views have answers. `bell`: see QuietInput."""
-        self._spec, self._writer, self._inputs = spec, writer, inputs
+        """`answers`: the circuit of the project whose views have answers. `bell`: see QuietInput. `is_unwanted`: see UnendingStep."""
+        self._spec, self._writer, self._inputs, self._is_unwanted = spec, writer, inputs, is_unwanted
         self._answers, self._portions = answers, portions
         self._requests, self._board = requests, board
         board.show_project(project_shown(spec, answers))
@@ -258,14 +260,17 @@ class Stepping:
         self._portions.note(given, again, took_ms, record.division.rows)
 
     def _outputs(self, under_way: _StepUnderWay, crew: Crew) -> list[WorkerOutput]:
+        step = under_way.record.step
+        is_filling = isinstance(self._writer.state.revisions.program_of(step, 0, 0), FillingProgram)
+        meanwhile = UnendingStep(step, self._is_unwanted, self._monotonic).look if is_filling else None
         try:
-            return crew.steps.collect(under_way.record.step)
+            return crew.steps.collect(step, meanwhile)
         except StepTooLarge:
             given = self._input(crew, under_way)
             under_way.record = self._redividing.within_bytes(under_way.record, given, crew.setup.kafka_again)
             under_way.bytes_max = None
             crew.steps.give(self._input(crew, under_way))
-            return crew.steps.collect(under_way.record.step)
+            return crew.steps.collect(step, meanwhile)
 
     def _tell_views_in_error(self) -> None:
         """Shows what is in error, and logs what is new or in error no more."""

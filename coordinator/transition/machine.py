@@ -127,6 +127,11 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         return Transition(self.asked, self.known if self.has_request else None, self.unrunnable_revision)
 
     @property
+    def wants_abort(self) -> bool:
+        """Whether an abort was accepted and is not in the log yet."""
+        return self.asked.turn == "abort"
+
+    @property
     def has_request(self) -> bool:
         """Whether another transition is prepared, or has only to be recorded."""
         return isinstance(self.known, Preparing | Wanted)

@@ -122,11 +122,16 @@ class Roster:
         answer, _ = _no_failure(number, self.pop(number, kind))
         return answer
 
-    def wait_for(self, kind: type[Order[Any]], what: str, asked: Sequence[int]) -> None:
-        """Until all workers that were asked have answered orders of this class. `what` names what they do."""
+    def wait_for(
+        self, kind: type[Order[Any]], what: str, asked: Sequence[int], meanwhile: Callable[[], None] | None = None
+    ) -> None:
+        """Waits until all workers that were asked have answered orders of this class. `what` names what they do. `meanwhile` is called again and
+        again, and may raise TaskLost."""
         since, unanswered = self._clock.now(), self._without_answer(asked, kind)
         while unanswered:
             self.poll(POLL_SECONDS)
+            if meanwhile is not None:
+                meanwhile()
             left, now = self._without_answer(unanswered, kind), self._clock.now()
             if len(left) < len(unanswered):
                 since = now  # the others may have waited for the one that has answered

@@ -108,7 +108,17 @@ def idle_stepping(waits: Waits, monkeypatch: pytest.MonkeyPatch, bell: Bell | No
     board: Any = SimpleNamespace(show_project=lambda shown: None)
     unused: Any = None
     requests: Any = waits
-    return Stepping(spec, writer, inputs, requests, board, answers=unused, portions=unused, bell=bell), inputs
+    return Stepping(
+        spec,
+        writer,
+        inputs,
+        requests,
+        board,
+        answers=unused,
+        portions=unused,
+        bell=bell,
+        is_unwanted=lambda: False,
+    ), inputs
 
 
 def test_a_pipeline_whose_bell_listens_looks_twice_a_second(monkeypatch: pytest.MonkeyPatch) -> None:

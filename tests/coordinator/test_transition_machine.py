@@ -385,6 +385,22 @@ def test_all_else_that_users_have_asked_for_ends_with_a_turn(turn: TurnTo) -> No
         assert machine.asked == NO_REQUESTS
 
 
+def test_a_step_that_fills_is_not_given_behind_a_replay_if_an_abort_was_accepted() -> None:
+    """It may never end: that may be why the workers were given up and steps are replayed."""
+    log = log_of(begins(), fills(0, 5))
+    log.write()
+    log.append(fills(1, 9))
+    core = core_of(log, FILLING)
+    core.transition.asked = TransitionRequests(turn="abort")
+    assert core.next(log) == Give(0, True)
+    core.given(0, log)
+    assert core.next(log) == Collect(0)
+    core.collected(0)
+    assert core.next(log) == Settle(0, True)
+    core.settled(0, log)
+    assert core.next(log) == LogTurn("abort")
+
+
 def test_a_stop_loses_no_abort_and_begins_nothing() -> None:
     log = log_of(begins(), fills(0, 5))
     core = core_of(log, FILLING)

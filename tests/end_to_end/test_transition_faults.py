@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from coordinator.checkpoints.questions import NoAnswer
 from coordinator.revisions.requests import ApplyRequest, RevisionRequest, TurnTransition
 from faults.points import Crash, Order, arm
-from tests.end_to_end.harness import Playground, Running, wait_until
+from io_kafka.offsets import TopicPartition
+from stepwell.service.client import ControlClient
+from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Running, service, wait_until
 from tests.end_to_end.test_kafka_reader import project as reader_project
 
 PROJECT = """
@@ -180,3 +184,49 @@ def test_the_topics_of_a_pattern_are_read_on(play: Playground) -> None:
     play.run(now)
     messages = [(message.value or b"").replace(b" ", b"") for message in play.read("large")]
     assert any(b'refunds","n":14},"op":"c"' in message for message in messages), messages
+
+
+UNENDING = """
+from pyspark import pipelines as dp
+from pyspark.sql.functions import udf
+
+@@udf("bigint")
+def unending(n):
+    if n == 77:
+        open("MARK", "w").close()
+        while True:
+            pass
+    return n
+
+@@dp.materialized_view(table_properties={"topic": "@unending", "mode": "upsert", "key": "id"})
+def unending_orders():
+    return spark.read.table("orders").select("id", unending("id").alias("n"))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_abort_ends_a_step_in_which_a_function_never_ends(play: Playground, tmp_path: Path, workers: int) -> None:
+    """The worker uses CPU, so nothing but the abort says that it is to be given up. The revision in force goes on."""
+    conf = {**CONF, "stepwell.workers": workers}
+    play.topic("orders")
+    play.send("orders", orders(0, 100))
+    before = play.resolve(project(), conf)
+    with service(before, tmp_path / "log") as process:
+        client = ControlClient(before.project.project.state_folder)
+        log = tmp_path / "log"
+        wait_until(lambda: process.poll() is not None or "control at" in log.read_text())
+        client.wait(lambda shown: bool(shown["rows"] == 100), WAIT_SECONDS_MAX)
+        mark = tmp_path / "it loops"
+        play.resolve({**project(), "views.py": UNENDING.replace("MARK", str(mark))}, conf)
+        client.ask_revision("apply", {})
+        wait_until(mark.exists)
+        client.ask_revision("abort", {})
+        client.wait(lambda shown: (shown["transition_last"] or {}).get("outcome") == "aborted", WAIT_SECONDS_MAX)
+        play.send("orders", orders(100, 5))
+        where = TopicPartition(play.prefix + "orders", 0)
+        wait_until(lambda: play.log(before).next_offsets[where] == 105)
+        client.ask("stop")
+        assert process.wait(WAIT_SECONDS_MAX) == 0
+    play.run(before)
+    play.check(before)

@@ -678,4 +678,33 @@ TRANSITIONS = (
             "tests/coordinator/test_transition_machine.py::test_an_abort_that_was_accepted_comes_after_a_turn_that_a_fault_has_made",
         ),
     ),
+    Breakage(
+        "an-abort-waits-for-a-step-that-never-ends",
+        "A function of a new view that loops holds the steps of the revision in force, and no abort can be taken.",
+        "a transition comes to an end",
+        (
+            Edit(
+                "coordinator/stepping/unending_step.py",
+                "        if now - self._since > ABORT_SECONDS:\n",
+                "        if now < self._since:\n",
+            ),
+        ),
+        (
+            "tests/coordinator/test_unending_step.py::test_a_step_is_given_up_as_soon_as_an_abort_has_waited_long_enough",
+            "tests/end_to_end/test_transition_faults.py::test_an_abort_ends_a_step_in_which_a_function_never_ends",
+        ),
+    ),
+    Breakage(
+        "a-step-that-never-ends-is-given-again",
+        "After the workers of a step that never ends were given up, the step is given once more before the abort is recorded.",
+        "a transition comes to an end",
+        (
+            Edit(
+                "coordinator/core.py", "is_replaying=self.step + 1 < log.steps)", "is_replaying=self.step < log.steps)"
+            ),
+        ),
+        (
+            "tests/coordinator/test_transition_machine.py::test_a_step_that_fills_is_not_given_behind_a_replay_if_an_abort_was_accepted",
+        ),
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -46,12 +47,12 @@ class CrewSteps:
             RunStep(serial=self._serial, placement=placement.number, program=self._workers.program, given=given)
         )
 
-    def collect(self, step: int) -> list[WorkerOutput]:
+    def collect(self, step: int, meanwhile: Callable[[], None] | None = None) -> list[WorkerOutput]:
         """The results of the step that was given. Waits until every worker has answered. If several failed, a StepTooLarge goes first, then the
-        fault of the lowest worker. Recoverable faults and mistakes are raised as soon as they arrive."""
+        fault of the lowest worker. Recoverable faults and mistakes are raised as soon as they arrive. `meanwhile`: see Roster.wait_for."""
         assert self._is_given, f"step {step} was not given"
         numbers, roster = self._workers.numbers, self._workers.roster
-        roster.wait_for(RunStep, f"step {step}", numbers)
+        roster.wait_for(RunStep, f"step {step}", numbers, meanwhile)
         self._is_given = False
         taken = {number: self._take(number, step) for number in numbers}
         failed = [answer for answer in taken.values() if isinstance(answer, Exception)]

@@ -1,0 +1,35 @@
+"""Gives up a step in which new nodes of a transition do not end, once somebody wants the transition aborted.
+
+A function of the user's that loops uses CPU, so its worker counts as one that makes progress, and its step never ends. Requests are taken
+between two steps. So the abort that would help could not be taken either. The workers are given up then as if they were lost, and the abort
+comes before their step is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.errors import TaskLost
+
+ABORT_SECONDS = 20.0
+"""How long an abort waits for a step. The command that asks for it waits a minute, and new workers are there some seconds later."""
+
+
+class UnendingStep:
+    """One step that fills. `is_unwanted`: whether somebody wants the transition aborted. `monotonic`: a clock, in seconds."""
+
+    def __init__(self, step: int, is_unwanted: Callable[[], bool], monotonic: Callable[[], float]) -> None:
+        self._step, self._is_unwanted, self._monotonic = step, is_unwanted, monotonic
+        self._since: float | None = None
+
+    def look(self) -> None:
+        """Called again and again while the step is under way. Raises TaskLost if an abort has waited for too long."""
+        if not self._is_unwanted():
+            return
+        now = self._monotonic()
+        if self._since is None:
+            self._since = now
+        if now - self._since > ABORT_SECONDS:
+            raise TaskLost(
+                f"step {self._step}: it fills new nodes and has not ended for {ABORT_SECONDS:g} s since the transition was to be aborted"
+            )
