@@ -96,7 +96,9 @@ class UnknownTopic(KafkaFault):
         self.topic, self.partition = topic, partition
         place = f"topic {topic!r}" if partition is None else f"topic {topic!r} partition {partition}"
         super().__init__(
-            f"{place} does not exist on this broker.", "Create it, or correct the table's `subscribe` or `topic`."
+            f"{place} does not exist on this broker.",
+            "Create it, or correct the table's `subscribe` or `topic`. If it was read before and was deleted, its messages are gone, and a "
+            "new topic of that name is another one: rebuild from what there is with `stepwell run --full-refresh`.",
         )
 
 

@@ -35,7 +35,7 @@ from typing import Any
 import lmdb
 
 from storage import durable
-from storage.errors import CorruptFile, ForkedWhileOpen, StorageError, StorageFull
+from storage.errors import CorruptFile, DiskRoom, ForkedWhileOpen, StorageError, StorageFull
 from storage.paced import write_paced
 from storage.writers import hold_lock
 
@@ -445,11 +445,11 @@ def _unusable(folder: Path, fault: lmdb.Error) -> StorageError:
 
 
 def _full(folder: Path, fault: Exception) -> StorageFull:
-    try:
-        free_bytes = shutil.disk_usage(folder).free
-    except OSError:
-        free_bytes = None
-    return StorageFull(folder, str(fault), free_bytes)
+    room = None
+    with suppress(OSError):
+        found = os.statvfs(folder)
+        room = DiskRoom(found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None)
+    return StorageFull(folder, str(fault), room)
 
 
 def _before_fork() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from base.fault import ExitCode, Fault
@@ -117,11 +118,23 @@ class OtherFormat(CorruptFile):
         )
 
 
+@dataclass(frozen=True)
+class DiskRoom:
+    """What is free on a disk. `files`: how many more files it can have; None if it has no limit of its own."""
+
+    bytes: int
+    files: int | None
+
+    @property
+    def text(self) -> str:
+        return f"{self.bytes} bytes are" if self.files != 0 else f"{self.bytes} bytes, and no inodes for files, are"
+
+
 class StorageFull(StorageError):
     """The disk is full, or a write to it has failed. The last complete version is intact."""
 
-    def __init__(self, path: Path, reason: str, free_bytes: int | None) -> None:
-        free = "" if free_bytes is None else f" ({free_bytes} bytes are free on that disk)"
+    def __init__(self, path: Path, reason: str, room: DiskRoom | None) -> None:
+        free = "" if room is None else f" ({room.text} free on that disk)"
         super().__init__(
             f"The database in {path} could not be written: {reason}{free}. The last checkpoint is intact.",
             "Free some space on that disk, or check its health. Then run again: the run continues from the checkpoint.",

@@ -354,7 +354,7 @@ class Storing:
                 _log.warning(
                     "no checkpoint was stored for too long",
                     seconds=round(self.machine.lag_s(now)),
-                    fault=self._fault,
+                    fault=self._fault or "the store has not answered yet",
                     steps="wait for the store" if self.blocks_steps else "go on; a lost disk costs what is not stored",
                 )
             else:

@@ -121,7 +121,7 @@ def _store_text(store: dict[str, Any]) -> str:
     """What the checkpoint store has, and how far it is behind."""
     has = "nothing yet" if store["version"] is None else f"checkpoint {store['version']}, before step {store['step']}"
     behind = f", {store['lag_s']:g} s behind" if store["lag_s"] else ""
-    late = " [red]late[/]" if store["is_late"] else ""
+    late = ", [red]late[/]" if store["is_late"] else ""
     fault = f": {escape(store['fault'])}" if store["fault"] else ""
     return f"{escape(store['place'])}: {has}{behind}{late}, {size_text(store['uploaded_bytes'])} uploaded{fault}"
 

@@ -57,6 +57,12 @@ STOP_SECONDS_MAX = 30.0
 """The time for Spark to stop, which takes a second in local mode. It also ends its executors on a cluster."""
 
 
+NAME_UNKNOWN = (
+    "This machine's own name has no address. Add it to /etc/hosts, or set the variable SPARK_LOCAL_HOSTNAME, to localhost if all workers run "
+    "on this machine."
+)
+
+
 class SparkUnavailable(StepwellError):
     """The JVM did not start, or has ended."""
 
@@ -131,9 +137,8 @@ class StartingSpark:
         self._file.seek(0)
         said = [line for line in self._file.read().decode(errors="replace").splitlines() if not line.startswith("\t")]
         tail = "".join(f"\n    {line}" for line in said[-TAIL_LINES:])
-        return SparkUnavailable(
-            f"{message}. It said:{tail}" if tail else message, "`stepwell doctor` checks Java and Spark."
-        )
+        what_to_do = NAME_UNKNOWN if "UnknownHostException" in tail else "`stepwell doctor` checks Java and Spark."
+        return SparkUnavailable(f"{message}. It said:{tail}" if tail else message, what_to_do)
 
     def _start(self) -> None:
         try:

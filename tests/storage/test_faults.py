@@ -428,3 +428,15 @@ def test_what_the_system_refuses_is_named_once_and_the_files_stay(tmp_path: Path
     file.rmdir()
     aside.rename(file)
     assert Database.owned_by_version(path)[version] == ALL_SLOTS
+
+
+@pytest.mark.parametrize(
+    ("room", "told"),
+    [
+        (errors.DiskRoom(4096, 0), "4096 bytes, and no inodes for files, are free on that disk"),
+        (errors.DiskRoom(0, 12), "0 bytes are free on that disk"),
+        (errors.DiskRoom(7, None), "7 bytes are free on that disk"),
+    ],
+)
+def test_a_full_disk_says_what_it_has_no_more(room: errors.DiskRoom, told: str) -> None:
+    assert told in str(errors.StorageFull(Path("folder"), "No space left on device", room))
