@@ -71,7 +71,7 @@ def is_another(play: Playground, topic: str, topic_id: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("is_made_anew", [False, True])
+@pytest.mark.parametrize("is_made_anew", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_topic_of_plan_documents_that_is_deleted_under_a_run_is_written_again(
     play: Playground, is_made_anew: bool
 ) -> None:

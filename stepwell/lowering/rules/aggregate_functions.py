@@ -19,14 +19,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from base.text.months import is_months
-from base.text.type_names import sql_type
 from engine.accumulators.order_bytes import DESCENDING
 from engine.model.aggregates import AggregateFunction
 from engine.operators.aggregate_functions import FUNCTIONS
 from engine.operators.aggregate_types import list_of
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.keys import holds_floating, normal
+from stepwell.lowering.keys import holds_floating, normal, normal_key
 from stepwell.lowering.trees import call, conjunction, literal
 
 Parameter = str | float | bytes
@@ -143,18 +142,16 @@ def _extreme(function: AggregateFunction) -> Reader:
     def read(written: Written) -> Call:
         value = written.children[0]
         type_ = written.type_of(value)
-        if pa.types.is_nested(type_) and holds_floating(type_):
-            raise UnsupportedPlan(
-                written.function.kind,
-                f"{function} of {sql_type(type_)}, which has floating-point values inside, is not supported yet",
-                "Cast them to a decimal, or use min_by or max_by with the fields that decide",
-            )
         if DESCENDING in str(type_):
             raise UnsupportedPlan(
                 written.function.kind,
                 f"{function} of a struct with a field {DESCENDING!r}... is not supported",
                 "Rename it",
             )
+        if pa.types.is_nested(type_) and holds_floating(type_):
+            # Zeros of both signs are equal inside, so what follows them decides. The engine's order has -0.0 below 0.0.
+            rows = struct(("key", normal_key(value, type_)), ("value", value))
+            return Call(function, rows, False, written.where(value), part=1)
         return Call(function, value, False, written.filter)
 
     return read
@@ -165,7 +162,7 @@ def _by(function: AggregateFunction) -> Reader:
 
     def read(written: Written) -> Call:
         value, by = written.children
-        rows = struct(("key", written.normal(by)), ("value", value))
+        rows = struct(("key", normal_key(by, written.type_of(by))), ("value", value))
         return Call(function, rows, False, written.where(by), part=1)
 
     return read

@@ -51,7 +51,6 @@ ADVICE: dict[str, tuple[str, list[str]]] = {
     "SELECT a, hll_sketch_agg(b) AS x FROM t GROUP BY a": ("approx_count_distinct, percentile_approx", ["SELECT a, approx_count_distinct(b) AS x, percentile_approx(b, 0.5) AS y FROM t GROUP BY a"]),
     "SELECT a, percentile(b, 0.5, a) AS x FROM t GROUP BY a": ("Repeat the rows", ["SELECT a, percentile(b, 0.5) AS x FROM (SELECT a, explode(array_repeat(b, CAST(a AS INT))) AS b FROM t) GROUP BY a"]),
     "SELECT a, median(make_dt_interval(b)) AS x FROM t GROUP BY a": ("percentile_approx", ["SELECT a, percentile_approx(make_dt_interval(b), 0.5) AS x FROM t GROUP BY a"]),
-    "SELECT a, max(struct(d, b)) AS x FROM t GROUP BY a": ("or use min_by or max_by", ["SELECT a, max(struct(CAST(d AS DECIMAL(20, 5)), b)) AS x, max_by(struct(d, b), d) AS y FROM t GROUP BY a"]),
     "SELECT collect_set(struct(d)) AS x FROM t": ("values of their own", ["SELECT collect_set(d) AS x FROM t", "SELECT collect_set(struct(CAST(d AS DECIMAL(20, 5)))) AS x FROM t"]),
     "SELECT sum(b) OVER (ORDER BY CAST(b AS DECIMAL(20, 1)) RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM t": (
         "a number, a date or a timestamp in ORDER BY",

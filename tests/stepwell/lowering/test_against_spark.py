@@ -415,6 +415,14 @@ QUERIES: dict[str, Query] = {
         "SELECT a, s FROM (SELECT a, b, s FROM t ORDER BY b, a, s LIMIT 20) WHERE a > 0 ORDER BY a DESC, s LIMIT 4"
     ),
     "behind the first rows": "SELECT a, s FROM t ORDER BY a, s OFFSET 4",
+    "extremes of values with floating-point numbers inside": (
+        "SELECT a, b, (max(struct(d, b)) OVER w).b AS x, (min(struct(d, s, b)) OVER (PARTITION BY a)).b AS y, "
+        "max_by(b, array(d, b)) OVER w AS z FROM t WINDOW w AS (PARTITION BY a ORDER BY b, s)"
+    ),
+    "extremes of values with floating-point numbers inside, in a frame": (
+        "SELECT a, (max(struct(s, d, b)) OVER w).b AS x, (min(array(d, b)) OVER w)[1] AS y FROM t "
+        "WINDOW w AS (PARTITION BY a ORDER BY b, s, cast(d AS STRING) ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
+    ),
     "ranks": (
         "SELECT a, b, row_number() OVER w AS r, rank() OVER w AS k, dense_rank() OVER w AS e, percent_rank() OVER w AS p, "
         "cume_dist() OVER w AS c, ntile(2) OVER w AS n FROM t WINDOW w AS (PARTITION BY a ORDER BY b DESC)"

@@ -73,7 +73,9 @@ def same_but_for_zeros(ours: Any, sparks: Any) -> bool:
     """Of 0.0 and -0.0 Spark takes any."""
     if isinstance(ours, tuple):
         return all(map(same_but_for_zeros, ours, sparks))
-    return repr(None if ours is None else ours + 0.0) == repr(None if sparks is None else sparks + 0.0)
+    if not (isinstance(ours, float) and isinstance(sparks, float)):
+        return repr(ours) == repr(sparks)
+    return repr(ours + 0.0) == repr(sparks + 0.0)
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,13 @@ ROWS = [
     Case("max_by(struct(id, d), id)"),
     Case("max_by(s, id) FILTER (WHERE f)"),
     Case("min_by(s, struct(id, b))"),
+    Case("max(struct(d, id)).id"),
+    Case("min(struct(d, id)).id"),
+    Case("max(struct(t, e, d, id)) FILTER (WHERE f)", compare=same_but_for_zeros),
+    Case("min(array(d, id)) FILTER (WHERE b > 1)", compare=same_but_for_zeros),
+    Case("max(struct(struct(d, b) AS x, id AS y)).y"),
+    Case("min_by(id, struct(d, id))"),
+    Case("max_by(id, array(d, e, id))"),
     Case("min(struct(s, b))"),
     Case("max(array(b, id))"),
     Case("max(struct(w, m, t, f, y))"),
