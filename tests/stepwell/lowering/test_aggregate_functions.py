@@ -117,8 +117,9 @@ ROWS = [
     Case("max_by(struct(id, d), id)"),
     Case("max_by(s, id) FILTER (WHERE f)"),
     Case("min_by(s, struct(id, b))"),
-    Case("(max(struct(d, id)) FILTER (WHERE d = 0)).id"),  # zeros of both signs, of which the id decides
-    Case("(min(struct(d, id)) FILTER (WHERE d = 0)).id"),
+    Case("(max(struct(g, id)) FILTER (WHERE g = 0)).id"),  # zeros of both signs, so the id decides
+    Case("(min(struct(g, id)) FILTER (WHERE g = 0)).id"),
+    Case("(max(struct(CAST(g AS STRING) AS x, g)) FILTER (WHERE g = 0)).g"),  # and the sign stays
     Case("max(struct(t, e, d, id)) FILTER (WHERE f)", compare=same_but_for_zeros),
     Case("min(array(d, id)) FILTER (WHERE b > 1)", compare=same_but_for_zeros),
     Case("max(struct(struct(d, b) AS x, id AS y)).y"),
