@@ -81,7 +81,7 @@ class PlanTopic:
         self._writer.append_plans(topic, [text for _, text in sorted(known.items()) if text is not None])
         self._id = self._topic_id()
         _log.warning(
-            "the topic of plan documents was deleted or made anew under this run, which has written them again",
+            "the topic of plan documents was deleted or created again under this run, which has written them again",
             topic=topic,
             documents=len(known) - len(lost),
             lost_for_replays=len(lost),

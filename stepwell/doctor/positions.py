@@ -16,7 +16,9 @@ TO_REPLAY = (
     "Take a checkpoint if a service runs (`stepwell checkpoint`): without one it could not go on after a crash. If none runs, rebuild with "
     "`stepwell run --full-refresh`."
 )
-SHORTER = "The topic was made anew, or has lost data. To rebuild from what is there, run `stepwell run --full-refresh`."
+SHORTER = (
+    "The topic was created again, or has lost data. To rebuild from what is there, run `stepwell run --full-refresh`."
+)
 
 
 def position_checks(topics: Topics, log: LogValue) -> list[Check]:
