@@ -775,7 +775,7 @@ static int is_repeated(const Column *names, Py_ssize_t first)
     Py_ssize_t last = names->length - 1, begin = end_at(names, last), length = names->data.used - begin;
     for (Py_ssize_t i = first; i < last; i++)
         if (end_at(names, i + 1) - end_at(names, i) == length &&
-            memcmp(names->data.bytes + end_at(names, i), names->data.bytes + begin, (size_t)length) == 0)
+            (length == 0 || memcmp(names->data.bytes + end_at(names, i), names->data.bytes + begin, (size_t)length) == 0))
             return 1;
     return 0;
 }

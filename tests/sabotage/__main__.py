@@ -131,8 +131,9 @@ def _verdict(breakage: Breakage, folder: Path) -> Verdict:
     began = time.monotonic()
     copy = _copied(folder / breakage.name)
     breakage.apply(copy)
-    files = sorted({edit.file for edit in breakage.edits})
-    subprocess.run([*LINT, *files], cwd=copy, check=True)
+    files = sorted({edit.file for edit in breakage.edits if edit.file.endswith(".py")})
+    if files:
+        subprocess.run([*LINT, *files], cwd=copy, check=True)
     outcomes = _run(copy, breakage.caught_by, RUN_SECONDS_MAX)
     shutil.rmtree(copy, ignore_errors=True)
     return judged(breakage, outcomes, time.monotonic() - began)

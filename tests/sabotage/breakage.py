@@ -49,6 +49,7 @@ class Breakage:
         """Raises Stale, and SyntaxError before any file is changed."""
         texts = self.broken(root)
         for file, text in texts.items():
-            compile(text, file, "exec")
+            if file.endswith(".py"):
+                compile(text, file, "exec")
         for file, text in texts.items():
             (root / file).write_text(text)

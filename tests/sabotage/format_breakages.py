@@ -464,4 +464,17 @@ FORMATS = (
         (Edit("stepwell/inspection/milliseconds.py", 'unit.kind == "Literal" and', 'unit.kind == "Literal" or'),),
         ("tests/stepwell/test_dry_run.py::test_columns_that_can_lose_microseconds_are_noted",),
     ),
+    Breakage(
+        "room-for-half-of-a-text",
+        "The reader in C makes room for half of a text with escapes, and writes behind its buffer.",
+        "no silence",
+        (
+            Edit(
+                "io_kafka/formats/_json.c",
+                "    if (reserve(data, end - at) < 0)\n        return NO_MEMORY;\n    uint8_t *to",
+                "    if (reserve(data, (end - at) / 2) < 0)\n        return NO_MEMORY;\n    uint8_t *to",
+            ),
+        ),
+        ("tests/io_kafka/formats/test_sanitized.py::test_the_reader_stays_within_its_buffers",),
+    ),
 )

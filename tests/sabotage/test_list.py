@@ -28,7 +28,8 @@ def broken() -> list[tuple[Breakage, dict[str, str]]]:
 def test_every_breakage_fits_the_code_and_its_tests_are_there() -> None:
     for breakage, files in broken():
         for file, text in files.items():
-            assert is_changed(text_of(file), text), f"{breakage.name}: nothing is broken in {file}"
+            is_python = file.endswith(".py")
+            assert not is_python or is_changed(text_of(file), text), f"{breakage.name}: nothing is broken in {file}"
         assert breakage.caught_by, f"{breakage.name}: no test is named"
         assert breakage.tells != "", f"{breakage.name}: an error of ours has to say what is broken"
         for test in breakage.caught_by:
