@@ -22,6 +22,9 @@ ServicePhase = Literal[
 WAITING_FOR_KAFKA: Final = "waiting for Kafka"
 WAITING_FOR_STORE: Final = "waiting for the checkpoint store"
 
+LAG_IS_STALE: tuple[ServicePhase, ...] = ("recovering", "paused", "stopping", WAITING_FOR_STORE, WAITING_FOR_KAFKA)
+"""In which no step is divided, so that the lag is what it was when the last one was."""
+
 ENDED_PHASES: tuple[ServicePhase, ...] = ("stopped", "failed")
 READY_PHASES: tuple[ServicePhase, ...] = ("run", "changing")
 """In which a pipeline keeps up with its input."""

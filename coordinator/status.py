@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict, Unpack
 
 from coordinator.measures import Measures, ProjectShown
-from coordinator.shown_status import ENDED_PHASES, WAITING_FOR_KAFKA, ServicePhase
+from coordinator.shown_status import ENDED_PHASES, LAG_IS_STALE, WAITING_FOR_KAFKA, ServicePhase
 from engine.model.circuit import View
 
 RATE_STEPS = 50
@@ -56,7 +56,7 @@ class Status:
     lag: dict[str, int] = field(default_factory=dict)
     """The number of offsets not yet read, by "topic/partition"."""
     lag_is_stale: bool = False
-    """No broker answers, so it may be more now."""
+    """It may be more now: no broker answers, or no step is divided, and so nobody asks the broker."""
     blocked: dict[str, int] = field(default_factory=dict)
     """How many messages wait behind a transaction that its producer has not ended, by partition. The lag does not count them."""
     kafka_up: bool = True
@@ -250,5 +250,5 @@ class StatusBoard:
             status.checkpoint_age_s = 0.0 if uncovered is None else round(now - max(uncovered, self._checkpoint_at), 1)
             status.rows_per_s = self._rows_per_s(now)
             phase = self._phase()
-            status.lag_is_stale = phase == WAITING_FOR_KAFKA
+            status.lag_is_stale = phase in LAG_IS_STALE
             return {**asdict(status), "phase": phase}

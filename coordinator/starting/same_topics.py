@@ -27,6 +27,7 @@ def settled_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str, Topic
     An output topic that was not recorded and that holds messages is refused too. The messages belong to another program, or they are the
     output of a lost step log, which would be written a second time: see `refuse_lost_log`."""
     facts = topics.describe(spec.input_topics)
+    _refuse_deleted(spec, topics, known)
     refuse_foreign_messages({output.topic for output in spec.outputs} - known.keys(), topics)
     for output in spec.outputs:
         config = {"cleanup.policy": "compact"} if output.compacted else {}
@@ -35,6 +36,17 @@ def settled_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str, Topic
         facts[name] = topics.ensure(name, 1, LARGE_MESSAGES, replication=spec.replication)
     check_topics(spec, facts, known)
     return facts
+
+
+def _refuse_deleted(spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]) -> None:
+    """A topic that was written to is not created again: whoever deleted it may restore it."""
+    written = {*(output.topic for output in spec.outputs), *spec.dead_letter_topics.values()}
+    deleted = sorted(written & known.keys() - topics.names())
+    if deleted:
+        raise TopicChanged(
+            f"topic {deleted[0]}, which this pipeline has written to, was deleted.",
+            "Restore it, or rebuild with `stepwell run --full-refresh`, which writes all of it again.",
+        )
 
 
 def refuse_lost_log(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> None:

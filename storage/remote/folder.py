@@ -42,20 +42,22 @@ class FolderStore:
         with self._faults("write", name):
             draft, descriptor = self._begin(place.parent)
         digest, size = xxh3_128(), 0
+        file = open(descriptor, "wb")  # noqa: PTH123, SIM115  a descriptor; a `with` would raise what its own end meets on a full disk
         try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123  a descriptor
-                for piece in pieces:
-                    digest.update(piece)
-                    size += len(piece)
-                    with self._faults("write", name):
-                        file.write(piece)
+            for piece in pieces:
+                digest.update(piece)
+                size += len(piece)
                 with self._faults("write", name):
-                    file.flush()
-                    os.fsync(file.fileno())
+                    file.write(piece)
             with self._faults("write", name):
+                file.flush()
+                os.fsync(file.fileno())
+                file.close()
                 draft.replace(place)
                 sync(place.parent)
         except BaseException:
+            with suppress(OSError):
+                file.close()
             with suppress(OSError):
                 draft.unlink()
             raise

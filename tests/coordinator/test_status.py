@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import get_type_hints
 
 import pyarrow as pa
+import pytest
 
 from coordinator.measures import ProjectShown
-from coordinator.shown_status import WAITING_FOR_KAFKA, next_step_of
+from coordinator.shown_status import WAITING_FOR_KAFKA, WAITING_FOR_STORE, ServicePhase, next_step_of
 from coordinator.status import Status, StatusBoard, StatusChanges, StepTimes
 from engine.model.circuit import Circuit, View
 from engine.model.rows import Source
@@ -120,6 +121,16 @@ def test_without_a_broker_the_pipeline_waits_and_its_numbers_are_old() -> None:
         False,
         None,
     )
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_stale"),
+    [("run", False), ("paused", True), (WAITING_FOR_STORE, True), ("recovering", True), ("changing", False)],
+)
+def test_a_lag_is_old_while_no_step_is_divided(phase: ServicePhase, is_stale: bool) -> None:
+    board, _ = board_and_clock()
+    board.update(phase=phase, lag={"orders/0": 0})
+    assert board.show()["lag_is_stale"] == is_stale
 
 
 def test_the_next_step_follows_the_last_one_or_the_checkpoint_of_a_run_without_steps() -> None:

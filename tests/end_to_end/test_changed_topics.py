@@ -58,6 +58,15 @@ def test_an_input_topic_that_is_gone_stops_the_run(play: Playground) -> None:
     stops(play, resolved, UnknownTopic, f"'{play.prefix}in' does not exist on this broker. Create it")
 
 
+def test_an_output_topic_that_is_gone_is_not_made_again(play: Playground) -> None:
+    resolved = written(play)
+    play.delete_topic("out")
+    stops(play, resolved, TopicChanged, f"topic {play.prefix}out, which this pipeline has written to, was deleted")
+    assert f"{play.prefix}out" not in play.topics.names()
+    play.run(resolved, full_refresh=True)
+    play.check(resolved)
+
+
 def test_an_output_topic_with_more_partitions_stops_the_run(play: Playground) -> None:
     resolved = written(play)
     play.grow("out", 5)

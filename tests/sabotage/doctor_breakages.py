@@ -300,4 +300,37 @@ DOCTOR = (
         (Edit("coordinator/stepping/open_transactions.py", "self._board.update(blocked=", "dict(blocked="),),
         ("tests/coordinator/test_open_transactions.py::test_what_waits_behind_a_transaction_is_shown_and_told_once",),
     ),
+    Breakage(
+        "a-full-store-is-a-mistake-of-ours",
+        "A checkpoint store in a folder of a full disk ends the run, because closing the file raises what the disk says.",
+        "no silence",
+        (
+            Edit(
+                "storage/remote/folder.py",
+                "            with suppress(OSError):\n                file.close()\n            with suppress",
+                "            file.close()\n            with suppress",
+            ),
+        ),
+        ("tests/storage/remote/test_folder.py::test_a_full_disk_is_a_full_store[10]",),
+    ),
+    Breakage(
+        "deleted-outputs-are-made-again",
+        "A start creates an output topic that was deleted, and then says that somebody has.",
+        "an error is told",
+        (
+            Edit(
+                "coordinator/starting/same_topics.py",
+                "deleted = sorted(written & known.keys() - topics.names())",
+                "deleted = sorted(written - known.keys() - topics.names())",
+            ),
+        ),
+        ("tests/end_to_end/test_changed_topics.py::test_an_output_topic_that_is_gone_is_not_made_again",),
+    ),
+    Breakage(
+        "a-lag-that-nobody-asks-for",
+        "While a run is paused, its status shows the lag of before as that of now.",
+        "what users are told",
+        (Edit("coordinator/status.py", "phase in LAG_IS_STALE", "phase == WAITING_FOR_KAFKA"),),
+        ("tests/coordinator/test_status.py::test_a_lag_is_old_while_no_step_is_divided",),
+    ),
 )

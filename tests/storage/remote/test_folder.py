@@ -58,6 +58,22 @@ def test_a_folder_that_is_removed_before_the_first_file_is_made_again(
     assert b"".join(store.read("a/b")) == b"x" and len(removed) == 3
 
 
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_full_disk_is_a_full_store(small_disk: Path, size: int) -> None:
+    """Few bytes meet the full disk only where the file is closed."""
+    store = open_store(f"file://{small_disk}/store")
+    store.write("a/first", [b"x"])
+    with pytest.raises(OSError, match="No space"), (small_disk / "ballast").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1024))
+    with pytest.raises((StoreFull, OSError)) as caught:
+        store.write("a/second", [bytes(size)])
+    assert isinstance(caught.value, StoreFull) and "write a/second" in str(caught.value)
+    (small_disk / "ballast").unlink()
+    store.write("a/second", [bytes(size)])
+    assert sorted(path.name for path in (small_disk / "store" / "a").iterdir()) == ["first", "second"]
+
+
 @pytest.mark.parametrize(
     ("number", "kind"),
     [
