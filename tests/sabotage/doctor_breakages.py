@@ -325,6 +325,7 @@ DOCTOR = (
             ),
         ),
         ("tests/end_to_end/test_changed_topics.py::test_an_output_topic_that_is_gone_is_not_made_again",),
+        tells="was deleted and created again",
     ),
     Breakage(
         "a-lag-that-nobody-asks-for",
