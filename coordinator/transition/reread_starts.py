@@ -70,6 +70,8 @@ def rereads_of(comparison: Comparison, handles: Iterable[str], topics: Topics) -
             (from_now if reading.is_marked else whole).add(where)
     live = comparison.before.inputs
     new = {where.topic for where in starts if not any(reads(source, where) for source in live)}
+    # A load may have no topic yet, and its record says which one it is.
+    new -= {topic for source in sources if source.is_table for topic in source.table.topics}
     return Rereads(tuple(sources), live, starts, frozenset(from_now - whole), _identities(topics, new))
 
 
