@@ -91,11 +91,11 @@ class Holding:
     def _why_input_differs(self, topics: Topics) -> Iterator[str]:
         """What is wrong with topics that were read again. A fault that comes with the step of the switch would end the run."""
         log, intent = self.log, self.phase.intent
-        for name, now in topics.describe(each.topic for each in intent.topics).items():
-            before = next(each.id for each in intent.topics if each.topic == name)
-            if now.topic_id != before:
+        ids = {each.topic: each.id for each in intent.topics}
+        for name, now in topics.describe(ids).items():
+            if now.topic_id != ids[name]:
                 yield (
-                    f"topic {name} was deleted and created again (id {before} before, {now.topic_id} now), and new nodes have messages that "
+                    f"topic {name} was deleted and created again (id {ids[name]} before, {now.topic_id} now), and new nodes have messages that "
                     "are gone; take the change back with `stepwell revision abort`, and apply it again"
                 )
         new = sorted(log.only_read_again)

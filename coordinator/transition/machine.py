@@ -166,7 +166,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         match phase:
             case None:
                 return LogTransition() if isinstance(self.known, Wanted) and is_undivided else None
-            case Filling() | Detached() | Switching() if self.asked.turn == "abort":
+            case Filling() | Detached() | Switching() if self.wants_abort:
                 return LogTurn("abort")
             case Filling():
                 return self._of_filled(log, phase) if is_undivided else None
@@ -231,7 +231,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         phase = log.revisions.phase
         if isinstance(phase, Clearing):
             return not phase.is_switched
-        return phase is not None and self.asked.turn == "abort"
+        return phase is not None and self.wants_abort
 
     # Requests
 
@@ -320,7 +320,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         """With another phase of the transition, what users have asked for is done, and no checkpoint is waited for. An abort is not done by a
         turn that a fault has made: it comes next."""
         self.checkpoint = None
-        is_left = self.asked.turn == "abort" and turn in ("detached", "taken_back")
+        is_left = self.wants_abort and turn in ("detached", "taken_back")
         self.asked = TransitionRequests(turn="abort" if is_left else None)
 
     def cleared(self, *, is_done: bool, is_last: bool) -> None:

@@ -263,8 +263,8 @@ READ_AGAIN = (
         (
             Edit(
                 "coordinator/transition/holding.py",
-                "            if now.topic_id != before:\n",
-                "            if not before:\n",
+                "            if now.topic_id != ids[name]:\n",
+                "            if not ids[name]:\n",
             ),
         ),
         (
