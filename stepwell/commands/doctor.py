@@ -31,7 +31,7 @@ from stepwell.doctor.kafka import (
 from stepwell.doctor.machine import machine_checks
 from stepwell.doctor.registry import registry_checks
 from stepwell.doctor.rights import right_checks, wanted_by
-from stepwell.doctor.state import state_checks
+from stepwell.doctor.state import found_here, state_checks
 from stepwell.doctor.store import store_checks
 from stepwell.errors import StepwellError
 from stepwell.planning.plans import ResolvedProject
@@ -84,7 +84,8 @@ def examine_in_turn(spec: Path | None, conf: list[str] | None = None) -> Iterato
         resolved, found = _definition_checks(project, topics)
         yield from found
     if topics is not None:
-        yield from log_checks(project.settings.kafka, topics, project.name, _written_topics(resolved))
+        written, databases = _written_topics(resolved), found_here(project)
+        yield from log_checks(project.settings.kafka, topics, project.name, written, databases)
         yield from _right_checks(project, resolved, topics)
     yield from state_checks(project)
 

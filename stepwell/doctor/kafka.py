@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from base.fault import Fault
@@ -21,8 +21,10 @@ from io_kafka.step_log.state import StepLogState
 from stepwell.doctor.check import Check
 from stepwell.doctor.open_transactions import open_transaction_checks
 from stepwell.doctor.positions import position_checks
+from stepwell.doctor.state_log import LogTopic, lost_log_checks
 from stepwell.doctor.topic_rules import dead_letter_check, input_check, output_check
 from stepwell.project.tables import OutputSpec, SourceSpec
+from storage.identity import FoundDatabase
 
 ANSWER_SECONDS_MAX = 5.0
 """A broker that takes longer is reported as down. `run` itself waits longer."""
@@ -71,12 +73,16 @@ def _transaction_checks(kafka: KafkaSettings, topics: Topics) -> list[Check]:
     return [Check("transactions", "FAIL", found, "Lower the first, or raise the second.")]
 
 
-def log_checks(settings: Mapping[str, str], topics: Topics, pipeline: str, written: Iterable[str]) -> list[Check]:
-    """The step log, whether a rescale is under way, as it has it, and whether the inputs hold what is read next. `written`: the topics that
-    the project writes to."""
+def log_checks(
+    settings: Mapping[str, str], topics: Topics, pipeline: str, written: Iterable[str], found: Collection[FoundDatabase]
+) -> list[Check]:
+    """The step log, whether a rescale is under way, as it has it, whether the databases that were `found` on this machine are its own, and
+    whether the inputs hold what is read next. `written`: the topics that the project writes to."""
     name = log_topic_of(pipeline)
     check = _log_topic_check(topics, name)
-    if check.level == "FAIL" or check.found == TO_COME.format(name):
+    if check.found == TO_COME.format(name):
+        return lost_log_checks(LogTopic(name, None), None, pipeline, found) or [check]
+    if check.level == "FAIL":
         return [check]
     try:
         log = StepLogReader(KafkaSettings.parse(dict(settings)), name).read()
@@ -85,6 +91,11 @@ def log_checks(settings: Mapping[str, str], topics: Topics, pipeline: str, writt
         return [Check("step log", "FAIL", fault.message, fault.what_to_do)]
     except Fault as fault:
         return [Check("step log", "FAIL", fault.message, fault.what_to_do or "Look at the step log's topic.")]
+    facts = _facts(topics, name)
+    if isinstance(facts, TopicFacts) and (
+        lost := lost_log_checks(LogTopic(name, facts.topic_id), log, pipeline, found)
+    ):
+        return lost
     return [check, *_layout_checks(log), *position_checks(topics, log)]
 
 

@@ -22,6 +22,7 @@ from stepwell.service.silence import why_silent
 from storage.database import Database
 from storage.errors import CorruptFile, CorruptRecord, NoDatabase, StorageError
 from storage.host_folder import HostFolder
+from storage.identity import FoundDatabase
 
 _REBUILD = "Restore the storage folder, or rebuild the state with `stepwell run --full-refresh`."
 _RESTORE = "`stepwell run` makes it again of the last checkpoint in the checkpoint store."
@@ -29,6 +30,11 @@ _RESTORE = "`stepwell run` makes it again of the last checkpoint in the checkpoi
 
 def state_checks(project: Project) -> list[Check]:
     return [_databases(project), _endpoint(project.state_folder)]
+
+
+def found_here(project: Project) -> tuple[FoundDatabase, ...]:
+    """The databases of the project on this machine; none on a cluster, where only its workers can look at them."""
+    return () if project.on_cluster else project.databases.look()
 
 
 def _databases(project: Project) -> Check:

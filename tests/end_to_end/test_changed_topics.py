@@ -39,7 +39,7 @@ def test_input_that_expired_before_it_was_read_stops_the_run(play: Playground) -
     before = play.read("out")
     place = TopicPartition(f"{play.prefix}in", 0, 7)
     play.admin.delete_records([place])[place].result()
-    checks = log_checks(dict(resolved.spec.kafka.options), play.topics, resolved.spec.name, ())
+    checks = log_checks(dict(resolved.spec.kafka.options), play.topics, resolved.spec.name, (), ())
     assert [check.found for check in checks if check.level == "FAIL"] == [
         "partition 0 begins at offset 7, and the pipeline goes on at offset 4"
     ]

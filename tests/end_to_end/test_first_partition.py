@@ -47,4 +47,4 @@ def level(play: Playground, pipeline: Resolved, which: str) -> str:
     """What the doctor says of the topic."""
     if which == "plans":
         return plan_topic_check(play.topics, pipeline.spec.name).level
-    return log_checks({"bootstrap.servers": play.servers}, play.topics, pipeline.spec.name, [])[0].level
+    return log_checks({"bootstrap.servers": play.servers}, play.topics, pipeline.spec.name, [], ())[0].level

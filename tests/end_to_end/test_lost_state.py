@@ -18,6 +18,7 @@ from faults.points import Crash, Order, arm
 from io_kafka.step_log.lost import LogOffsetGone
 from io_kafka.step_log.state import BrokenStepLog
 from stepwell.doctor.kafka import log_checks
+from stepwell.doctor.state import found_here
 from storage import environments
 from storage.database import Database
 from storage.errors import CorruptFile, CorruptRecord, StorageError, StorageFull
@@ -146,13 +147,16 @@ def test_without_its_step_log_the_state_is_not_used(play: Playground, pipeline: 
         with arm(Order("checkpoint.paused", "raise")), pytest.raises(Crash):
             play.run(pipeline, threads())
     closed(pipeline)
+    assert log_faults(play, pipeline) == []
     delete_log(play, pipeline)
+    assert log_faults(play, pipeline) == ["is not there"]
     stops(
         play,
         pipeline,
         StateLost,
         f"belongs to another step log than the topic {pipeline.spec.log_topic}, which was deleted",
     )
+    assert log_faults(play, pipeline) == ["was deleted and created again"]
     with pytest.raises(TopicChanged, match=f"output topic {play.prefix}out holds messages"):
         play.run(pipeline, threads(), full_refresh=True)
     play.delete_topic("out")
@@ -167,6 +171,19 @@ def test_without_step_log_and_state_what_is_in_the_outputs_is_not_doubled(play: 
     play.delete_topic("out")
     play.run(pipeline, threads())
     assert play.check(pipeline) == {"sums": 3}
+
+
+def log_faults(play: Playground, resolved: Resolved) -> list[str]:
+    """What `stepwell doctor` finds wrong with the topic of the step log."""
+    there = {"bootstrap.servers": play.servers}
+    checks = log_checks(there, play.topics, resolved.spec.name, [], found_here(resolved.project.project))
+    topic, failed = resolved.spec.log_topic, [check for check in checks if check.level == "FAIL"]
+    assert all("--full-refresh" in check.what_to_do for check in failed)
+    found = [
+        re.fullmatch(rf"the topic {re.escape(topic)} (.*), and 2 databases on this machine .*", check.found)
+        for check in failed
+    ]
+    return [each[1] if each is not None else "another fault" for each in found]
 
 
 def delete_log(play: Playground, resolved: Resolved) -> None:
@@ -208,7 +225,9 @@ def test_the_advice_of_a_lost_step_log_leads_to_the_batch_answer(play: Playgroun
     of_log, written, then = told.groups()
     assert (of_log, written.split(" and ")) == (log, [play.prefix + "letters", play.prefix + "out"])
     assert then == "stepwell run --full-refresh"
-    checks = log_checks({"bootstrap.servers": play.servers}, play.topics, pipeline.spec.name, written.split(" and "))
+    checks = log_checks(
+        {"bootstrap.servers": play.servers}, play.topics, pipeline.spec.name, written.split(" and "), ()
+    )
     assert [(check.level, check.what_to_do in text) for check in checks] == [("FAIL", True)]
 
     for topic in (of_log, *written.split(" and ")):

@@ -64,7 +64,7 @@ def told(resolved: Resolved) -> tuple[str, str]:
 
 
 def change_told(play: Playground, resolved: Resolved) -> str:
-    _, check = log_checks(resolved.project.project.settings.kafka, play.topics, resolved.spec.name, [])
+    _, check = log_checks(resolved.project.project.settings.kafka, play.topics, resolved.spec.name, [], ())
     return check.found
 
 

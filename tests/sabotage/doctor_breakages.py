@@ -333,4 +333,11 @@ DOCTOR = (
         (Edit("coordinator/status.py", "phase in LAG_IS_STALE", "phase == WAITING_FOR_KAFKA"),),
         ("tests/coordinator/test_status.py::test_a_lag_is_old_while_no_step_is_divided",),
     ),
+    Breakage(
+        "doctor-trusts-databases-of-a-lost-log",
+        "doctor finds the state good although the step log that it belongs to was deleted.",
+        "what doctor says",
+        (Edit("stepwell/doctor/state_log.py", "not in {None, topic.id}]", "in {topic}]"),),
+        ("tests/end_to_end/test_lost_state.py::test_without_its_step_log_the_state_is_not_used[True]",),
+    ),
 )

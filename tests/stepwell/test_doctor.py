@@ -157,9 +157,9 @@ def test_outputs_and_the_step_log(broker: Broker, topic_prefix: str) -> None:
     ]
     assert [check.level for check in output_checks(topics, outputs)] == ["WARN", "OK", "OK", "FAIL", "OK"]
     settings = {"bootstrap.servers": broker.bootstrap_servers}
-    assert [check.level for check in log_checks(settings, topics, topic_prefix, [])] == ["OK"]  # not there yet
+    assert [check.level for check in log_checks(settings, topics, topic_prefix, [], ())] == ["OK"]  # not there yet
     topics.ensure(f"stepwell.{topic_prefix}.steps", 1, {"retention.ms": "1000"})
-    assert [check.level for check in log_checks(settings, topics, topic_prefix, [])] == ["FAIL"]
+    assert [check.level for check in log_checks(settings, topics, topic_prefix, [], ())] == ["FAIL"]
     assert plan_topic_check(topics, topic_prefix).level == "OK"  # not there yet
     topics.ensure(f"stepwell.{topic_prefix}.plans", 1, {"cleanup.policy": "delete"})
     check = plan_topic_check(topics, topic_prefix)
