@@ -1,4 +1,4 @@
-"""`stepwell run`: the service. It runs until it is stopped. Ctrl-C and SIGTERM stop it at a checkpoint.
+"""`stepwell run`: the service. It runs until it is stopped. Ctrl-C, SIGTERM and the end of its terminal stop it at a checkpoint.
 
 Spark's JVM needs as long to start as Python needs for the service's modules, so it is started before they are imported. A login that fails is
 reported before both have ended.

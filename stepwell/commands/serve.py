@@ -340,23 +340,28 @@ class _StoppedEarly(KeyboardInterrupt):
     """A signal has come before the claim, when there is nothing yet for a checkpoint."""
 
 
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 class _Signals:
-    """What SIGINT and SIGTERM do. Before the claim they just end the run. After it, the first signal requests a stop at a checkpoint. A
-    second one kills the process, which is a crash, so the next run replays."""
+    """What Ctrl-C, SIGTERM and the end of the terminal (SIGHUP) do. Before the claim they just end the run. After it, the first one requests a
+    stop at a checkpoint. A second one kills the process, which is a crash, so the next run replays. A second SIGHUP does nothing, because the
+    system and the shell both send one. If SIGHUP is ignored, as `nohup` has it, it stays so."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
         self.at_a_checkpoint = False
 
     def install(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._received)
+        for number in _STOPPING:
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._received)
 
     def _received(self, number: int, frame: FrameType | None) -> None:
         if not self.at_a_checkpoint:
             raise _StoppedEarly
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_DFL)
+        for each in _STOPPING:
+            signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else signal.SIG_DFL)
         # The thread that is interrupted may hold the locks that this takes, so another one takes them.
         _thread.start_new_thread(self._stop, ())
 
@@ -367,7 +372,7 @@ class _Signals:
 
 @contextmanager
 def _stopping_on_signals(requests: Requests) -> Iterator[_Signals]:
-    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    former = {number: signal.getsignal(number) for number in _STOPPING}
     signals = _Signals(requests)
     signals.install()
     try:

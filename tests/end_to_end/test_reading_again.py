@@ -506,14 +506,17 @@ def test_a_topic_that_goes_between_the_switch_and_its_step_leaves_the_old_projec
 
 @pytest.mark.long
 def test_old_content_that_cannot_be_made_again_is_refused(play: Playground) -> None:
-    """The view is kept and holds no rows. A column of its output gets another name, and its messages have expired."""
+    """The view is kept and holds no rows. A column of its output gets the name that another one had, so the rows are compared with
+    those that were written, and their messages have expired."""
     play.topic("clicks")
     play.topic("people")
     play.send("clicks", clicks(0, 60))
     before = play.resolve(project(), CONF)
     play.run(before)
     play.topics.delete_below({TopicPartition(play.prefix + "clicks", 0): 30})
-    text = project()["project.sql"].replace("SELECT customer, n FROM STREAM", "SELECT customer AS who, n FROM STREAM")
+    text = project()["project.sql"].replace(
+        "SELECT customer, n FROM STREAM", "SELECT n AS customer, customer AS n FROM STREAM"
+    )
     now = play.resolve({"project.sql": text}, CONF)
     with play.running(before) as run:
         run.wait_until(lambda shown: shown["phase"] == "run")

@@ -354,6 +354,13 @@ KAFKA = (
         (f"{TEST_READER}::test_what_is_read_ahead_is_bounded",),
     ),
     Breakage(
+        "a-run-under-nohup-ends-with-its-terminal",
+        "The end of the terminal stops a run that was started with nohup.",
+        "an error is told",
+        (Edit("stepwell/commands/serve.py", "is not signal.SIG_IGN:", "is not None:"),),
+        ("tests/stepwell/test_serve.py::test_the_end_of_the_terminal_stops_a_run_unless_it_is_to_outlive_it[True]",),
+    ),
+    Breakage(
         "a-signal-waits-for-its-own-thread",
         "The handler of a signal takes the locks of the requests, which the thread that it interrupts may hold.",
         "a stop ends the run",

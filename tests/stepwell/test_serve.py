@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -96,10 +97,9 @@ def test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so(
 def test_a_signal_waits_for_no_lock_of_the_thread_that_it_interrupts() -> None:
     """The loop may be in the middle of its requests, and would wait for itself."""
     requests = Requests()
-    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signals = serve._Signals(requests)
     signals.at_a_checkpoint = True
-    try:
+    with _former_handlers():
         signals.install()
         told = threading.Thread(target=signals._received, args=(signal.SIGTERM, None))
         with requests._lock:
@@ -112,6 +112,30 @@ def test_a_signal_waits_for_no_lock_of_the_thread_that_it_interrupts() -> None:
         while (taken := requests.take()) == [] and time.monotonic() < deadline:
             time.sleep(0.01)
         assert taken == ["stop"]
+
+
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_the_end_of_the_terminal_stops_a_run_unless_it_is_to_outlive_it(is_ignored: bool) -> None:
+    """The system and the shell both send SIGHUP, and `nohup` has it ignored."""
+    requests = Requests()
+    signals = serve._Signals(requests)
+    signals.at_a_checkpoint = True
+    with _former_handlers():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
+        signals.install()
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        is_stopped = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert is_stopped is not is_ignored
+
+
+@contextmanager
+def _former_handlers() -> Iterator[None]:
+    """Restores what the signals do."""
+    former = {number: signal.getsignal(number) for number in serve._STOPPING}
+    try:
+        yield
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
