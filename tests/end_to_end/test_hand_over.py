@@ -74,6 +74,7 @@ def test_what_cannot_begin_is_refused_before_the_old_service_is_asked(play: Play
         refuse_what_cannot_begin(resolved.spec, log, "refuse", NOTHING_CHOSEN)
 
 
+@pytest.mark.long
 def test_another_change_while_a_transition_is_held_leaves_the_old_service_running(
     play: Playground, tmp_path: Path
 ) -> None:

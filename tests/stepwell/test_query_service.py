@@ -62,7 +62,7 @@ ASKED = (
 )
 
 FORMS: tuple[list[str], ...] = ([], ["--json"], ["--limit", "1"])
-EVERY_FORM = 2
+EVERY_FORM = 1
 """So many of the queries are asked in each form, and the others in one of them."""
 
 
