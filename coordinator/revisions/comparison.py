@@ -39,6 +39,7 @@ from engine.analysis.history import (
 from engine.analysis.marking import sources_below
 from engine.analysis.project_match import ProjectMatch, match_projects, nodes_with_state
 from engine.analysis.taking import CannotFill
+from engine.analysis.untold import untold_views
 from engine.model.circuit import Output, View
 from engine.model.filling import OF_FORMER, handle_of_project
 from engine.model.from_now import handle_of_files
@@ -187,6 +188,14 @@ class Comparison:
         """Whether young nodes of the view follow a watermark."""
         nodes = self.now.circuit.nodes
         return any(operator_of(nodes[i]).needs_append_only for i in self.members(view) if self.found.is_young(i))
+
+    def is_untold(self, name: str) -> bool:
+        """Whether nothing tells what a view was, because it follows a watermark and nothing stores it."""
+        return self.found.ids.leaves[name] in self._untold
+
+    @cached_property
+    def _untold(self) -> frozenset[str]:
+        return untold_views(self.before.circuit)
 
     # outputs
 

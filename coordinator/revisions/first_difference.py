@@ -11,6 +11,7 @@ from engine.analysis.definitions import definition_of
 from engine.analysis.project_match import ProjectMatch, nodes_with_state, relies_on_growth
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
+from engine.analysis.untold import untold_views
 from engine.model.circuit import View
 from engine.model.rows import LastByKey, Map, Source
 
@@ -45,6 +46,7 @@ class Differences:
         self._grew = append_only_inputs(found.previous.circuit)
         self._places = plan_stages(found.now.circuit).input_colocation
         self._placed = plan_stages(found.previous.circuit).input_colocation
+        self._untold = untold_views(found.previous.circuit)
         self._states = frozenset(nodes_with_state(found.now.circuit))
 
     def of_view(self, view: int, previous: int) -> FirstDifference:
@@ -69,6 +71,8 @@ class Differences:
         node = self._nodes[index]
         if relies_on_growth(node, self._grows[index], self._found.disturbed) and self._is_known(index):
             yield self._on_growth(index)
+        elif self._is_known(index):
+            yield self._of_untold(index)
         old = self._counterpart(index, lost)
         if old is not None:
             yield self._frozen.get(old, "")
@@ -102,6 +106,16 @@ class Differences:
     def _on_growth(self, index: int) -> str:
         changed = sorted(set(self._changed_below(index)))
         return f"{self._now.title(index)} relies on rows that are never taken back, and the switch of {', '.join(changed)} may take some back"
+
+    def _of_untold(self, index: int) -> str:
+        """What it reads, if no difference can be made of that."""
+        leaves = self._found.ids.leaves
+        untold = sorted({name for name in self._changed_below(index) if leaves[name] in self._untold})
+        return (
+            f"it reads {', '.join(untold)}, and what that was over event time depends on how messages were read"
+            if untold
+            else ""
+        )
 
     def _changed_below(self, index: int) -> Iterator[str]:
         waiting, seen = list(self._nodes[index].inputs), set[int]()

@@ -147,23 +147,30 @@ class _Output:
             return self._plan("difference", receives, rows_max=most)
         if is_changed and comparison.gains_flows_only(view):
             return self._plan("new_flows", f"the rows of the new flows, {self.steps}")
-        if is_changed and comparison.reads_event_time(comparison.views[view]):
+        if is_changed and (comparison.is_untold(view) or comparison.reads_event_time(comparison.views[view])):
             refusal = self._refusal(
                 "append_over_event_time",
                 "what an append output over event time has written depends on how its messages were read, so it cannot be compared",
                 f"{self._append_from_now()}; or give it another topic",
             )
             return self._plan("refused", "REFUSED", refusals=(refusal,))
+        return self._plan(
+            "append_difference",
+            f"rows that were not there{columns}, {self.steps}; held {self._when_held(is_changed=is_changed)}",
+            held_if=RETRACTS,
+        )
+
+    def _when_held(self, *, is_changed: bool) -> str:
+        """When the switch is held, and the way out. The rows of a kept view that reads a changed one are computed in the step of the switch, and
+        cannot be left out."""
+        if not is_changed:
+            return f"if {RETRACTS}, which is known in the step of the switch: then another topic is the way out"
         known = (
             "if its topic has rows of earlier messages, which --from-now takes back:"
             if self._is_newly_marked()
             else f"if {RETRACTS}, which is known when it is filled: then"
         )
-        return self._plan(
-            "append_difference",
-            f"rows that were not there{columns}, {self.steps}; held {known} --append {self.handle}=from-now or another topic is the way out",
-            held_if=RETRACTS,
-        )
+        return f"{known} --append {self.handle}=from-now or another topic is the way out"
 
     def _is_newly_marked(self) -> bool:
         """Whether the view does not count messages any more of which its topic may have rows."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from engine.analysis.draining import groups_of, key_within
 from engine.analysis.filling import Compared, ComparedBy, TakenBack
-from engine.analysis.history import Copied, Feed, Histories, Take, content_now, parts_of
+from engine.analysis.history import Copied, Feed, Histories, Take, content_next, parts_of
 from engine.analysis.project_match import ProjectMatch
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
@@ -109,7 +109,7 @@ class Comparing:
 
     def is_readable(self, view: int) -> bool:
         """Whether the content of a view of B can be read from the state of B alone."""
-        return is_read_from_state(content_now(self.now, view, {}))
+        return is_read_from_state(content_next(self.found, view))
 
     def key_of(self, compared: Compared) -> Key:
         """The columns by which a difference lies."""

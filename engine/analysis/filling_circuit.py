@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from engine.analysis.comparing import Comparing, is_read_from_state
 from engine.analysis.filling import Compared, ComparedBy, Program, TakenBack
-from engine.analysis.history import Carry, Feed, Reread, content_kept, content_now
+from engine.analysis.history import Carry, Feed, Reread, content_kept, content_next, content_now
 from engine.analysis.release import freeze
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.taking import Growing, Taking, is_no_part, over_state
@@ -176,7 +176,7 @@ class _FillingCircuit:
                 level=COMPARE,
             )
 
-        return over_state(self.into, comparing.now, feed).put(content_now(comparing.now, view, {}))
+        return over_state(self.into, comparing.now, feed).put(content_next(comparing.found, view))
 
     def _holder_now(self, index: int) -> int:
         """Where this circuit has a node of B."""

@@ -169,6 +169,15 @@ def content_now(
     return _HistoryFinder(circuit, circuit, every, unreadable, frozen).take(index)
 
 
+def content_next(found: ProjectMatch, index: int) -> Take:
+    """Where the content of a node of the next project is, of which all young nodes are filled. `index`: of a young node, or a view that is kept.
+    A kept view over a young node has what that node had in the previous project, until the switch gives it what differs."""
+    circuit = found.now.circuit
+    every = {each: each for each in range(len(circuit.nodes))}
+    behind = frozenset(i for i in found.kept if any(map(found.is_young, circuit.nodes[i].inputs)))
+    return _HistoryFinder(circuit, circuit, every, {}, behind=behind).take(index)
+
+
 def content_kept(found: ProjectMatch, index: int) -> Take:
     """Where the content of a kept node is, which nothing young reads. `index`: that of now."""
     return _HistoryFinder(found.now.circuit, found.previous.circuit, found.kept, {}).take(index)
@@ -184,18 +193,22 @@ def _beginning(found: ProjectMatch, new_outputs: Collection[int]) -> Iterator[in
 
 @dataclass
 class _HistoryFinder:
-    """`held`: the index in `previous` of each node of `circuit` whose state there is."""
+    """`held`: the index in `previous` of each node of `circuit` whose state there is. `behind`: the nodes of `previous` whose
+    state is not that of their inputs yet."""
 
     circuit: Circuit
     previous: Circuit
     held: Mapping[int, int]
     unreadable: Mapping[str, str]
     frozen: Mapping[int, str] = field(default_factory=dict)
+    behind: frozenset[int] = frozenset()
     known: dict[int, Take] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         views = (
-            (node.inputs[0], i) for i, node in enumerate(self.previous.nodes) if isinstance(node, View) and node.stored
+            (node.inputs[0], i)
+            for i, node in enumerate(self.previous.nodes)
+            if isinstance(node, View) and node.stored and i not in self.behind
         )
         self._stored = dict(views)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from engine.analysis.comparing import Comparing
 from engine.analysis.filling import Compared, Program, TakenBack
 from engine.analysis.filling_circuit import with_mark
-from engine.analysis.history import Feed, content_now
+from engine.analysis.history import Feed, content_next
 from engine.analysis.taking import Growing, Taking, over_state
 from engine.model.circuit import Circuit, Node, Output
 from engine.model.filling import FILL, IS_FORMER, TAKEN_BACK, Placed, Switched, WrittenAgain
@@ -160,7 +160,7 @@ class _SwitchingCircuit:
             )
 
         known = set(self.into.helpers.values())
-        made = over_state(self.into, comparing.now, feed).put(content_now(comparing.now, view, {}))
+        made = over_state(self.into, comparing.now, feed).put(content_next(comparing.found, view))
         self.whole |= set(self.into.helpers.values()) - known
         return made
 

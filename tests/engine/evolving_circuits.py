@@ -23,7 +23,7 @@ VIEWS = 9
 """Of those of the whole circuit, in a pair."""
 KEPT_SOURCES = ("left", "log")
 """Append sources, of which views hold all rows, so that young nodes need no messages again."""
-READERS = ("sums", "highest", "firsts", "leading", "beside", "without")
+READERS = ("sums", "highest", "firsts", "leading", "beside", "without", "copy")
 
 
 @cache
@@ -220,10 +220,21 @@ class _Making:
         )
         return self.add(Map((at,), TYPES, None, columns))
 
+    def _copy(self, view: str) -> tuple[int, tuple[str, ...]]:
+        """The view itself, without the column that it may have got, and its names."""
+        at = max(i for i, node in enumerate(self.nodes) if isinstance(node, View) and node.name == view)
+        names = view_of(view).names
+        types = self.nodes[at].types[-len(names) :]
+        if types == self.nodes[at].types:
+            return at, names
+        return self.add(Map((at,), types, None, tuple(column(i + 1, kind) for i, kind in enumerate(types)))), names
+
     def _reader(self, view: str, kind: str) -> None:
-        below = self._rows_of(view)
         name, names = f"{kind}_of_{view}", ("id", "word")
+        below = -1 if kind == "copy" else self._rows_of(view)
         match kind:
+            case "copy":
+                made, names = self._copy(view)
             case "sums":
                 calls = (call("count"), call("sum", 0))
                 made = self.add(Aggregate((below,), (pa.string(), LONG, LONG), (1,), calls))

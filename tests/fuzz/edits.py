@@ -147,6 +147,17 @@ def split(at: Place) -> Case | None:
     return at.with_view(part, whole)
 
 
+def copied(at: Place) -> Case | None:
+    """Another view has all rows of the view, so later its state has them too."""
+    name = f"{at.view.name}_copy"
+    if any(each.name == name for each in at.case.views):
+        return None
+    copy = replace(
+        at.view, name=name, query=Select(at.items, Named(at.view.name, "q")), mode=None, key=(), as_frame=False
+    )
+    return at.with_view(at.view, copy)
+
+
 def renamed(at: Place) -> Case | None:
     """The topic is called like the view, so it is another one."""
     name = f"{at.view.name}_renamed"
@@ -180,6 +191,7 @@ EDITS: dict[str, Edit] = {
     "group": grouped,
     "limit": limited,
     "split": split,
+    "copy": copied,
     "rename": renamed,
     "publish": unpublished,
     "temporary": temporary,

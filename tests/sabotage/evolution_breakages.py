@@ -14,6 +14,7 @@ REVISIONS = "tests/end_to_end/test_revisions.py"
 HISTORY, TEST_HISTORY = "engine/analysis/history.py", "tests/engine/test_history.py"
 REREADING, OUTPUTS = "coordinator/revisions/rereadable.py", "coordinator/revisions/output_plans.py"
 TEST_PLANNED = "tests/stepwell/test_planned.py"
+COPIES = "tests/engine/test_filling.py::test_a_view_that_copies_a_changed_one_does_not_hold_its_new_content"
 FED = "tests/engine/test_descriptors.py::test_an_output_that_is_fed_from_state_changes_only_with_the_state"
 STORED_IS_FED = "        if before in self._stored:\n            return Feed(index, self._stored[before])\n        if before in self.frozen"
 TEST_FED, TEST_TRACE = "tests/engine/test_fed.py", "tests/engine/test_trace.py"
@@ -773,5 +774,22 @@ EVOLUTION = (
             ),
         ),
         ("tests/stepwell/test_planned.py::test_a_changelog_keeps_the_types_of_its_columns",),
+    ),
+    Breakage(
+        "a-copy-tells-what-a-changed-view-is",
+        "The new content of a changed view is read from a kept copy of it, which has the former one until the switch.",
+        "a changed project is as a fresh run of it",
+        (Edit("engine/analysis/history.py", " and i not in self.behind", ""),),
+        (
+            f"{COPIES}[aggregate-None-hash(c0) % 3 <> 0]",
+            f"{COPIES}[stream-hash(c0) % 3 <> 0-None]",
+        ),
+    ),
+    Breakage(
+        "readers-get-a-difference-over-event-time",
+        "What reads a changed table over event time is kept, and gets a difference to rows that the table did not have.",
+        "a changed project is as a fresh run of it",
+        (Edit("engine/analysis/project_match.py", "_kept_readers(made, untold)", "_kept_readers(made, ())"),),
+        ("tests/end_to_end/test_event_time.py::test_what_reads_a_changed_table_over_event_time_has_its_new_rows[a]",),
     ),
 )

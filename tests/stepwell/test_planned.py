@@ -564,6 +564,42 @@ def test_an_append_output_over_event_time_is_not_compared(spark: SparkSession) -
     assert "which rows were late" in view(found, "late").remark
 
 
+def test_what_reads_a_table_over_event_time_is_rebuilt_with_it(spark: SparkSession) -> None:
+    """What the table was cannot be told. An append output over it is refused like its own."""
+
+    def project(minutes: int) -> PlanDocument:
+        bench = Workbench(spark, streaming=True).source("flights", "id bigint, carrier string, delay int, ts timestamp")
+        bench.view(
+            "late",
+            f"SELECT window.start AS start, count(*) AS n FROM STREAM flights WATERMARK ts DELAY OF INTERVAL {minutes} MINUTES "
+            "GROUP BY window(ts, '5 minutes')",
+            output=made_output("late", "append"),
+        )
+        bench.view("many", "SELECT * FROM STREAM late WHERE n > 1", output=made_output("many", "append"))
+        return document_of_bench(bench, {})
+
+    found = plan_change(project(10), project(20), facts_of(project(10)))
+    assert view(found, "many").kind == "rebuilt"
+    assert "what that was over event time depends on how messages were read" in view(found, "many").why
+    assert [(each.code, each.subject) for each in found.refusals] == [
+        ("append_over_event_time", "output late"),
+        ("append_over_event_time", "output many"),
+    ]
+
+
+def test_an_append_output_of_a_kept_view_has_no_choice(spark: SparkSession) -> None:
+    """Its rows are computed in the step of the switch, so the plan advises nothing that is refused."""
+
+    def project(bound: int) -> PlanDocument:
+        bench = Workbench(spark, streaming=True).source("flights", "id bigint, carrier string, delay int, ts timestamp")
+        bench.view("some", f"SELECT carrier, delay FROM STREAM flights WHERE delay > {bound}")
+        bench.view("many", "SELECT * FROM STREAM some WHERE delay < 50", output=made_output("many", "append"))
+        return document_of_bench(bench, {})
+
+    receives = output(plan_change(project(1), project(2), facts_of(project(1))), "many")
+    assert receives.kind == "append_difference" and "--append" not in receives.receives
+
+
 def test_other_names_of_columns_are_told(spark: SparkSession) -> None:
     query = "SELECT id, carrier AS {}, delay FROM flights WHERE delay > 60"
     for mode, receives in (
