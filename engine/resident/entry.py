@@ -33,7 +33,9 @@ from engine.resident.pulse import WorkerPulse
 from engine.resident.sockets import SocketTransport
 from engine.resident.tls import RunCertificate
 from engine.resident.transport import Arrived, Connection, Ended, Events, Transport
-from engine.resident.worker import Appointment, CoordinatorGone, Lines, Worker
+from engine.resident.worker.appointment import Appointment, Lines
+from engine.resident.worker.control import CoordinatorGone
+from engine.resident.worker.worker import Worker
 from engine.run.tasks import Reader, TaskSetup
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings

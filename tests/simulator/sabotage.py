@@ -39,11 +39,12 @@ from coordinator.transition import machine as transition_machine
 from coordinator.transition import transitions
 from engine.model.withholding import NOTHING_WITHHELD
 from engine.operators.base import Findings
-from engine.resident import copies, crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
+from engine.resident import copies, crew, liveness, mesh, messages, pulse, registration, roster, slots, states
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots
 from engine.resident.crew.steps import CrewSteps
 from engine.resident.transport import Arrived
+from engine.resident.worker.control import Control
 from engine.run import cut, staging, tasks
 from engine.run.stage import StageResult, WorkerStep
 from io_kafka.clients import step_log_reader, topics, transactions, writer
@@ -422,18 +423,18 @@ def strangers_accepted() -> Iterator[None]:
         return taken
 
     def take_order(self: Any, event: Any) -> None:
-        if _arrived(event) and event.connection is self._control:
+        if _arrived(event) and event.connection is self.connection:
             event = replace(event, frame=replace(event.frame, term=self._term))
         real_order(self, event)
 
-    real_order, real_of_peer = worker.Worker._take, mesh.Mesh.take
+    real_order, real_of_peer = Control.take, mesh.Mesh.take
     with (
         broken(registration, "same_token", lambda one, other: True),
         broken(registration.Registration, "_refusal", refusal),
         broken(roster.Roster, "_take", take),
         broken(mesh.Mesh, "_introduce", introduce),
         broken(mesh.Mesh, "take", take_of_peer),
-        broken(worker.Worker, "_take", take_order),
+        broken(Control, "take", take_order),
     ):
         yield
 

@@ -21,7 +21,7 @@ from base.version import VersionId
 from engine.analysis.stages import plan_stages
 from engine.errors import DataError, StaleTask, TaskLost
 from engine.model.placement import Placement
-from engine.resident import entry, mesh, pulse, strangers, worker
+from engine.resident import entry, mesh, pulse, strangers
 from engine.resident.crew import Crew
 from engine.resident.crew.recruiting import Shrink
 from engine.resident.faults import WorkerMistake
@@ -31,6 +31,8 @@ from engine.resident.registration import Candidate
 from engine.resident.sockets import SocketConnection, SocketTransport
 from engine.resident.start_faults import NoSlots, UnequalWorkers
 from engine.resident.transport import Accepted, Arrived, Ended, Events
+from engine.resident.worker.control import CoordinatorGone
+from engine.resident.worker.step_orders import StepOrders
 from engine.run.tasks import TaskSetup
 from io_kafka.clients import connection_faults
 from io_kafka.errors import StepTooLarge
@@ -201,16 +203,16 @@ def test_a_worker_whose_database_has_other_slots_runs_no_step(tmp_path: Path) ->
 def test_a_lost_worker_ends_the_crew_and_a_new_one_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, setup = Log(PARTITIONS), setup_of(tmp_path, 2)
     log.add(0, value(1, "a"))
-    real = worker.Worker._step
+    real = StepOrders.run_step
 
-    def step(self: worker.Worker, order: Any) -> None:
-        if self._number == 1:
-            self._control.close()
-            raise worker.CoordinatorGone("as if its process had been killed")
+    def step(self: StepOrders, order: Any) -> None:
+        if self.state.number == 1:
+            self.control.connection.close()
+            raise CoordinatorGone("as if its process had been killed")
         real(self, order)
 
     with monkeypatch.context() as killed:
-        killed.setattr(worker.Worker, "_step", step)
+        killed.setattr(StepOrders, "run_step", step)
         with run_of(setup, log) as (made, launcher):
             made.steps.give(step_of(0, {0: (0, 1)}))
             # The other worker may notice it first.
@@ -311,12 +313,12 @@ def test_a_silent_worker_is_given_up_while_many_others_live(tmp_path: Path, monk
     """Its connection is open, as that of a stopped process is. The others send signs of life all the time."""
     monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.02)
     stuck = threading.Event()
-    real_step, real_sign = worker.Worker._step, SocketConnection.send_sign
+    real_step, real_sign = StepOrders.run_step, SocketConnection.send_sign
     stopped: list[object] = []
 
-    def step(self: worker.Worker, order: Any) -> None:
-        if self._number == 2:
-            stopped.append(self._control)
+    def step(self: StepOrders, order: Any) -> None:
+        if self.state.number == 2:
+            stopped.append(self.control.connection)
             stuck.wait(WAIT_SECONDS_MAX)
         real_step(self, order)
 
@@ -324,7 +326,7 @@ def test_a_silent_worker_is_given_up_while_many_others_live(tmp_path: Path, monk
         if self not in stopped:
             real_sign(self, frame)
 
-    monkeypatch.setattr(worker.Worker, "_step", step)
+    monkeypatch.setattr(StepOrders, "run_step", step)
     monkeypatch.setattr(SocketConnection, "send_sign", sign)
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
     with closing(opened(crew(setup_of(tmp_path, 5), launcher))) as made:
@@ -340,14 +342,14 @@ def test_a_frozen_worker_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """It lives and says so, but its own thread does nothing."""
     monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.02)
     go_on = threading.Event()
-    real = worker.Worker._step
+    real = StepOrders.run_step
 
-    def step(self: worker.Worker, order: Any) -> None:
-        if self._number == 1:
+    def step(self: StepOrders, order: Any) -> None:
+        if self.state.number == 1:
             go_on.wait(WAIT_SECONDS_MAX)
         real(self, order)
 
-    monkeypatch.setattr(worker.Worker, "_step", step)
+    monkeypatch.setattr(StepOrders, "run_step", step)
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
     with closing(opened(crew(setup_of(tmp_path, 2), launcher))) as made:
         impatient(made, progress_s=0.5)

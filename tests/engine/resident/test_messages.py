@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from engine.resident import messages
-from engine.resident.handlers import Handlers, Job, Later
 from engine.resident.messages import Answer, Fold, Folded, Notice, Order, Ping, RunStep, StepAbandoned, StepDone
 from engine.resident.messages import message as module
 from engine.resident.messages.message import order_of
+from engine.resident.worker.handlers import Handlers, Job, Later, carries_out
 
 
 @pytest.fixture(autouse=True)
@@ -62,68 +62,68 @@ CountRows.answers = (Counted,)
 
 
 def test_an_order_without_a_method_is_noticed_when_the_worker_is_imported() -> None:
-    carries_out = Handlers()
-
     class Counter:
         @carries_out
-        def _count(self, order: CountRows) -> Counted:
+        def count(self, order: CountRows) -> Counted:
             return Counted()
 
-    carries_out.check([CountRows, Counted, Ping], others=[Ping])
-    assert carries_out.name_of(CountRows()) == "_count" and carries_out.name_of(Ping()) is None
+    handlers = Handlers([Counter], [CountRows, Counted, Ping], others=[Ping])
+    assert handlers.find(CountRows()) == (Counter, "count") and handlers.find(Ping()) is None
     with pytest.raises(AssertionError, match="without a method, or with one too many"):
-        carries_out.check([CountRows, Counted, Ping, Fold], others=[Ping])
+        Handlers([Counter], [CountRows, Counted, Ping, Fold], others=[Ping])
     with pytest.raises(AssertionError, match="without a method, or with one too many"):
-        carries_out.check([Ping], others=[Ping])
+        Handlers([Counter], [Ping], others=[Ping])
+
+
+def test_two_methods_of_one_order_are_noticed() -> None:
+    class First:
+        @carries_out
+        def fold(self, order: Fold) -> Job[Folded]:
+            raise NotImplementedError
+
+    class Second:
+        @carries_out
+        def again(self, order: Fold) -> Later:
+            raise NotImplementedError
+
+    with pytest.raises(AssertionError, match="again and fold carry out Fold"):
+        Handlers([First, Second], [Fold], others=[])
 
 
 def test_a_method_whose_result_does_not_answer_its_order_is_noticed() -> None:
-    carries_out = Handlers()
     with pytest.raises(AssertionError, match="CountRows is answered by"):
 
         class Wrong:
             @carries_out
-            def _count(self, order: CountRows) -> Folded:
+            def count(self, order: CountRows) -> Folded:
                 raise NotImplementedError
 
     with pytest.raises(AssertionError, match="CountRows is not carried out beside the steps"):
 
         class Beside:
             @carries_out
-            def _count(self, order: CountRows) -> Job[Counted]:
+            def count(self, order: CountRows) -> Job[Counted]:
                 raise NotImplementedError
 
     with pytest.raises(
-        AssertionError, match="_count gives no answer to CountRows; Later says that it answers by itself"
+        AssertionError, match="count gives no answer to CountRows; Later says that it answers by itself"
     ):
 
         class Silent:
             @carries_out
-            def _count(self, order: CountRows) -> None:
+            def count(self, order: CountRows) -> None:
                 raise NotImplementedError
 
     with pytest.raises(AssertionError, match="Ping, which has no answer"):
 
         class AnsweredLater:
             @carries_out
-            def _ping(self, order: Ping) -> Later:
+            def ping(self, order: Ping) -> Later:
                 raise NotImplementedError
 
     with pytest.raises(AssertionError, match="Ping, which has no answer"):
 
         class Answered:
             @carries_out
-            def _ping(self, order: Ping) -> Counted:
-                raise NotImplementedError
-
-    class First:
-        @carries_out
-        def _fold(self, order: Fold) -> Job[Folded]:
-            raise NotImplementedError
-
-    with pytest.raises(AssertionError, match="_again and _fold carry out Fold"):
-
-        class Second:
-            @carries_out
-            def _again(self, order: Fold) -> Later:
+            def ping(self, order: Ping) -> Counted:
                 raise NotImplementedError

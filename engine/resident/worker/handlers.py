@@ -1,7 +1,7 @@
-"""Which method of a worker carries out which message, as its annotations say.
+"""Which method carries out which order, as the annotations of the methods say.
 
     @carries_out
-    def _open(self, order: Open) -> Opened: ...
+    def open(self, order: Open) -> Opened: ...
 
 The result says how the order is answered:
 
@@ -10,8 +10,8 @@ The result says how the order is answered:
     Later                      by the method itself, then or later
     None                       not at all: the message is a Notice
 
-Guarantees: each message of the coordinator has one method, and its result fits the class of the order. `Handlers.check`, which worker.py calls
-when it is imported, raises AssertionError otherwise.
+Guarantees: each message of the coordinator has one method, and its result fits the class of the order. The import of worker.py raises
+AssertionError otherwise: `carries_out` looks at each method, and `Handlers` at all of them.
 """
 
 from __future__ import annotations
@@ -36,28 +36,37 @@ class Later(Enum):
 M = TypeVar("M", bound=Callable[..., Any])
 
 
+_ORDER = "carried_out_order"
+"""The attribute of a method that `carries_out` has marked: the class of the order."""
+
+
+def carries_out(method: M) -> M:
+    """Marks the method that carries out the order of its annotation. Raises AssertionError if its result does not fit that."""
+    hints = get_type_hints(method)
+    _check(method.__name__, hints["order"], hints["return"])
+    setattr(method, _ORDER, hints["order"])
+    return method
+
+
 class Handlers:
-    """Use one as decorator of the methods."""
+    """The methods of all parts of a worker, by the orders that they carry out. `parts`: the classes with the methods. `messages`: all there are.
+    `others`: those of the coordinator that come before a worker is bound, or that tell that it lives."""
 
-    def __init__(self) -> None:
-        self._names: dict[type[Message], str] = {}
-
-    def __call__(self, method: M) -> M:
-        hints = get_type_hints(method)
-        order = hints["order"]
-        assert order not in self._names, f"{method.__name__} and {self._names[order]} carry out {order.__name__}"
-        _check(method.__name__, order, hints["return"])
-        self._names[order] = method.__name__
-        return method
-
-    def name_of(self, message: Message) -> str | None:
-        """The name of the method, so that a class that derives from the worker's may replace it; None if there is none."""
-        return self._names.get(type(message))
-
-    def check(self, messages: Iterable[type[Message]], others: Iterable[type[Message]]) -> None:
-        """`messages`: all there are. `others`: those of the coordinator that come before a worker is bound, or that tell that it lives."""
+    def __init__(
+        self, parts: Iterable[type], messages: Iterable[type[Message]], others: Iterable[type[Message]]
+    ) -> None:
+        self._found: dict[type[Message], tuple[type, str]] = {}
+        for part in parts:
+            for name, method in vars(part).items():
+                if (order := getattr(method, _ORDER, None)) is not None:
+                    assert order not in self._found, f"{name} and {self._found[order][1]} carry out {order.__name__}"
+                    self._found[order] = part, name
         given = {each for each in messages if issubclass(each, Order | Notice)} - {*others}
-        assert given == set(self._names), f"without a method, or with one too many: {given ^ set(self._names)}"
+        assert given == set(self._found), f"without a method, or with one too many: {given ^ set(self._found)}"
+
+    def find(self, message: Message) -> tuple[type, str] | None:
+        """The part that carries out the message, and the name of its method, so that a test may replace that; None if there is none."""
+        return self._found.get(type(message))
 
 
 def _check(method: str, order: type[Message], result: Any) -> None:
