@@ -186,7 +186,7 @@ class Comparison:
     def reads_event_time(self, view: int) -> bool:
         """Whether young nodes of the view follow a watermark."""
         nodes = self.now.circuit.nodes
-        return any(operator_of(nodes[i]).needs_append_only for i in self.members(view) if self.found.is_young(i))
+        return any(operator_of(nodes[i]).growth.is_needed for i in self.members(view) if self.found.is_young(i))
 
     # outputs
 

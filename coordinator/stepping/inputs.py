@@ -48,7 +48,7 @@ a full step: memory bounds a step, and an error that more rows do not end belong
 
 def outputs_without_input(spec: PipelineSpec) -> bool:
     """Whether there is output before any input: constants, and counts of nothing."""
-    return any(operator_of(node).outputs_without_input(node) for node in spec.circuit.nodes)
+    return any(operator_of(node).output.comes_without_input(node) for node in spec.circuit.nodes)
 
 
 def _partitions_of(log: StepLogState, step: int) -> frozenset[TopicPartition]:

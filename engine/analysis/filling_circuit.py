@@ -68,7 +68,7 @@ class _FillingCircuit:
                 continue  # a table that is made of the former one
             says = self.comparing.growth_now[index]
             retracts = any(only and not grows for only, grows in zip(says, found[at], strict=True))
-            assert not retracts or not operator_of(node).relies_on_growth(node), (
+            assert not retracts or not operator_of(node).growth.is_relied_on(node), (
                 f"node {index} is filled with retractions"
             )
             found[at] = says

@@ -221,7 +221,7 @@ class _HistoryFinder:
         lacking = [each for each in below if isinstance(each, NoHistory)]
         if lacking:
             return NoHistory(index, tuple(dict.fromkeys(reason for each in lacking for reason in each.reasons)))
-        has_state = bool(operator_of(node).keeps(node, False))
+        has_state = bool(operator_of(node).state.keeps(node, False))
         return Twin(index, below) if has_state else Copied(index, below)
 
     def _reread(self, index: int, source: Source) -> Take:

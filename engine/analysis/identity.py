@@ -206,7 +206,7 @@ class _Identifying:
 
     def _on_what_state_depends(self, index: int, node: Node) -> Any:
         grows = self._append_only[index]
-        return [grows, self._colocation[index]] if operator_of(node).keeps(node, all(grows)) else None
+        return [grows, self._colocation[index]] if operator_of(node).state.keeps(node, all(grows)) else None
 
     def _as_read(self, index: int, node: Node, inputs: Sequence[_Rows]) -> _Rows:
         own = self._found[index]

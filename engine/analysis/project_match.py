@@ -149,10 +149,12 @@ def _is_solid(nodes: Sequence[Node], index: int, found: Collection[int]) -> bool
 def relies_on_growth(node: Node, grows: Sequence[bool], disturbed: Collection[int]) -> bool:
     """Whether a disturbed input of the node only grows, and the node relies on that. `grows`: which inputs only grow."""
     is_reached = any(only and below in disturbed for only, below in zip(grows, node.inputs, strict=True))
-    return is_reached and operator_of(node).relies_on_growth(node)
+    return is_reached and operator_of(node).growth.is_relied_on(node)
 
 
 def nodes_with_state(circuit: Circuit) -> tuple[int, ...]:
     grows = append_only_inputs(circuit)
-    keeps = ((index, operator_of(node).keeps(node, all(grows[index]))) for index, node in enumerate(circuit.nodes))
+    keeps = (
+        (index, operator_of(node).state.keeps(node, all(grows[index]))) for index, node in enumerate(circuit.nodes)
+    )
     return tuple(index for index, text in keeps if text)

@@ -20,7 +20,7 @@ def withholding_of(circuit: Circuit, nodes: Iterable[int], released: Iterable[st
 
 def countable(circuit: Circuit) -> frozenset[int]:
     """The nodes whose error rows can be counted, outputs among them. At all other nodes, no row can be in error."""
-    return frozenset(index for index, node in enumerate(circuit.nodes) if operator_of(node).counts_errors(node))
+    return frozenset(index for index, node in enumerate(circuit.nodes) if operator_of(node).output.counts_errors(node))
 
 
 def outputs_behind(circuit: Circuit, nodes: Iterable[int]) -> frozenset[str]:

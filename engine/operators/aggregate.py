@@ -47,7 +47,7 @@ from engine.operators.aggregate_totals import (
 from engine.operators.aggregate_values import encode
 from engine.operators.arrangement import by_group
 from engine.operators.base import StepContext
-from engine.operators.descriptor import ContentOfState, Fed, Operator, always
+from engine.operators.descriptor import ContentOfState, Fed, Growth, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.operators.names import named_by, of_calls
@@ -298,17 +298,16 @@ AGGREGATE = Operator(
     revision=1,
     step=step_aggregate,
     arrange=lambda node, inputs: by_group(node.group, inputs[0]),
-    retraction=lambda node: REPLACES,
-    keeps=_keeps,
-    unique_key=lambda node, inputs: tuple(range(len(node.group))),
-    content=ContentOfState(),
-    fed=Fed(always, _content),
-    outputs_without_input=lambda node: not node.group,
-    counts_errors=lambda node: True,
-    needs_append_only=False,
-    relies_on_growth=_relies_on_growth,
-    traces_in_recursion=None,
-    names=named_by(lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming)),
-    text=lambda node: words.aggregate(node.group, node.calls, "c"),
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: tuple(range(len(node.group))),
+        comes_without_input=lambda node: not node.group,
+        counts_errors=lambda node: True,
+    ),
+    growth=Growth(retraction=lambda node: REPLACES, is_needed=False, is_relied_on=_relies_on_growth),
+    state=StateUse(keeps=_keeps, content=ContentOfState(), fed=Fed(always, _content), traces_in_recursion=None),
+    names=Wording(
+        columns=named_by(lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming)),
+        text=lambda node: words.aggregate(node.group, node.calls, "c"),
+        user_name=lambda node: None,
+    ),
 )

@@ -29,7 +29,7 @@ from engine.operators.aggregate_totals import Keys, TotalsTraces, combine
 from engine.operators.aggregate_values import encode
 from engine.operators.arrangement import add_broadcast, by_group, by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
 from engine.operators.names import OF_FIRST, named_by, of_calls
@@ -135,19 +135,23 @@ CLOSING_AGGREGATE = Operator(
     revision=1,
     step=step_closing_aggregate,
     arrange=lambda node, inputs: add_broadcast(by_group(node.group, inputs[0])),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "the accumulators of the groups that are not closed",
-    unique_key=lambda node, inputs: tuple(range(len(node.group))),
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: bool(node.calls),
-    needs_append_only=True,
-    relies_on_growth=lambda node: True,
-    traces_in_recursion=None,
-    names=named_by(lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming)),
-    text=_text_of_aggregate,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: tuple(range(len(node.group))),
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: bool(node.calls),
+    ),
+    growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
+    state=StateUse(
+        keeps=lambda node, append_only: "the accumulators of the groups that are not closed",
+        content=NoContent(),
+        fed=None,
+        traces_in_recursion=None,
+    ),
+    names=Wording(
+        columns=named_by(lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming)),
+        text=_text_of_aggregate,
+        user_name=lambda node: None,
+    ),
 )
 
 CLOSING_SESSIONS = Operator(
@@ -155,17 +159,19 @@ CLOSING_SESSIONS = Operator(
     revision=1,
     step=step_closing_sessions,
     arrange=lambda node, inputs: add_broadcast(by_key(node.key, inputs[0])),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "the rows of the sessions that are not closed",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=True,
-    relies_on_growth=lambda node: True,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=lambda node: f"c{node.window} by {words.columns(node.key)}, when the watermark reaches their end",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
+    state=StateUse(
+        keeps=lambda node, append_only: "the rows of the sessions that are not closed",
+        content=NoContent(),
+        fed=None,
+        traces_in_recursion=None,
+    ),
+    names=Wording(
+        columns=OF_FIRST,
+        text=lambda node: f"c{node.window} by {words.columns(node.key)}, when the watermark reaches their end",
+        user_name=lambda node: None,
+    ),
 )

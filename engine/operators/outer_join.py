@@ -31,7 +31,7 @@ from engine.model.joins import OuterJoin
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.error_rows import ErrorRows
 from engine.operators.join import match_pairs
 from engine.operators.keys import distinct_keys, matchable, only
@@ -287,21 +287,25 @@ OUTER_JOIN = Operator(
     revision=1,
     step=step_outer_join,
     arrange=_arrange,
-    retraction=lambda node: (
-        "a row without a match is retracted when a match arrives (LEFT, RIGHT and FULL OUTER JOIN, and subqueries that stand for a value)"
+    output=OutputFacts(
+        unique_key=_unique_key,
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: node.single or node.residual is not None,
     ),
-    keeps=lambda node, append_only: (
-        "both inputs, by key, with the number of pairs of every row that stays without a match"
+    growth=Growth(
+        retraction=lambda node: (
+            "a row without a match is retracted when a match arrives (LEFT, RIGHT and FULL OUTER JOIN, and subqueries that stand for a value)"
+        ),
+        is_needed=False,
+        is_relied_on=lambda node: False,
     ),
-    unique_key=_unique_key,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: node.single or node.residual is not None,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=2,
-    names=OF_BOTH,
-    text=_text,
-    user_name=lambda node: None,
+    state=StateUse(
+        keeps=lambda node, append_only: (
+            "both inputs, by key, with the number of pairs of every row that stays without a match"
+        ),
+        content=NoContent(),
+        fed=None,
+        traces_in_recursion=2,
+    ),
+    names=Wording(columns=OF_BOTH, text=_text, user_name=lambda node: None),
 )

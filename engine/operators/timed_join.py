@@ -23,7 +23,7 @@ from engine.model.node import Column
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, add_broadcast, by_join_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.join import match_pairs, pairs_of
 from engine.operators.keys import ColocatedKey, columns_at, matchable, only
@@ -177,17 +177,12 @@ TIMED_JOIN = Operator(
     revision=1,
     step=step_timed_join,
     arrange=_arrange,
-    retraction=lambda node: None,
-    keeps=_keeps,
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: node.residual is not None,
-    needs_append_only=True,
-    relies_on_growth=lambda node: True,
-    traces_in_recursion=None,
-    names=OF_BOTH,
-    text=_text,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None,
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: node.residual is not None,
+    ),
+    growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
+    state=StateUse(keeps=_keeps, content=NoContent(), fed=None, traces_in_recursion=None),
+    names=Wording(columns=OF_BOTH, text=_text, user_name=lambda node: None),
 )

@@ -31,7 +31,7 @@ from engine.model.ordered import TopK
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import Fed, NoContent, Operator
+from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.keys import distinct_keys, hash_keys
 from engine.operators.names import OF_FIRST
 from engine.rows import zset
@@ -223,20 +223,18 @@ TOP_K = Operator(
     revision=1,
     step=step_top_k,
     arrange=lambda node, inputs: by_key(node.partition, inputs[0]),
-    retraction=_retraction,
-    keeps=_keeps,
-    unique_key=_unique_key,
-    # The state holds the content among all other rows, if the input can retract. A view stores the few rows that are in it instead, and a query
-    # reads these alone.
-    content=NoContent(),
-    # Without a count, and over an input that only grows, it keeps the rows that are left out, and not those of its output.
-    fed=Fed(lambda node: node.count is not None, _content),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: True,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=_text,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=_unique_key, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=Growth(retraction=_retraction, is_needed=False, is_relied_on=lambda node: True),
+    state=StateUse(
+        keeps=_keeps,
+        # The state holds the content among all other rows, if the input can retract. A view stores the few rows that are in it instead, and a
+        # query reads these alone.
+        content=NoContent(),
+        # Without a count, and over an input that only grows, it keeps the rows that are left out, and not those of its output.
+        fed=Fed(lambda node: node.count is not None, _content),
+        traces_in_recursion=None,
+    ),
+    names=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
 )

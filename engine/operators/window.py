@@ -21,7 +21,7 @@ from engine.model.ordered import RANKING, Window, WindowCall
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import ContentOfState, Fed, Operator, always
+from engine.operators.descriptor import ContentOfState, Fed, Growth, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import columns_at, distinct_keys, hash_keys
 from engine.operators.names import OF_FIRST
@@ -180,17 +180,17 @@ WINDOW = Operator(
     revision=1,
     step=step_window,
     arrange=lambda node, inputs: by_key(node.partition, inputs[0]),
-    retraction=lambda node: "a row can change the values of a window function (OVER) of other rows",
-    keeps=lambda node, append_only: "all rows, by PARTITION BY" if node.partition else "all rows",
-    unique_key=_unique_key,
-    content=ContentOfState(),
-    fed=Fed(always, _content),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: True,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=_text,
-    user_name=lambda node: None,
+    output=OutputFacts(unique_key=_unique_key, comes_without_input=lambda node: False, counts_errors=lambda node: True),
+    growth=Growth(
+        retraction=lambda node: "a row can change the values of a window function (OVER) of other rows",
+        is_needed=False,
+        is_relied_on=lambda node: False,
+    ),
+    state=StateUse(
+        keeps=lambda node, append_only: "all rows, by PARTITION BY" if node.partition else "all rows",
+        content=ContentOfState(),
+        fed=Fed(always, _content),
+        traces_in_recursion=None,
+    ),
+    names=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
 )

@@ -166,7 +166,9 @@ def _line(stages: StagePlan, index: int, append_only: bool) -> NodeLine:
     node = stages.circuit.nodes[index]
     arrivals = stages.arrivals[index]
     exchanges = tuple(_exchange(channel) for channel in arrivals)
-    return NodeLine(index, node_text(node), stages.stage[index], exchanges, operator_of(node).keeps(node, append_only))
+    return NodeLine(
+        index, node_text(node), stages.stage[index], exchanges, operator_of(node).state.keeps(node, append_only)
+    )
 
 
 def _exchange(channel: Channel | None) -> tuple[int, ...] | Literal["everyone"] | None:

@@ -27,7 +27,7 @@ def watermark_refusals(circuit: Circuit) -> dict[str, str]:
     origins = retraction_origins(circuit)
     refusals: dict[str, str] = {}
     for index, node in enumerate(circuit.nodes):
-        if operator_of(node).needs_append_only:
+        if operator_of(node).growth.is_needed:
             below = next((i for i in node.inputs if origins[i] is not None), None)
             if below is not None:
                 reason = retraction_reason(circuit, below)

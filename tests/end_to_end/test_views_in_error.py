@@ -166,7 +166,9 @@ def test_every_kind_of_node_counts_its_errors_until_they_end(play: Playground) -
     """On any number of workers, and also in a replay after a crash, which leaves out the rows that were left out before."""
     partitions = 3
     resolved = project(play, partitions=partitions, **{"stepwell.step.rows.max": 5})
-    counting = {type(node) for node in every_kind().nodes if operator_of(node).counts_errors(node)} - OF_EVENT_TIME
+    counting = {
+        type(node) for node in every_kind().nodes if operator_of(node).output.counts_errors(node)
+    } - OF_EVENT_TIME
     assert {type(node) for node in resolved.spec.circuit.nodes} >= counting, "a kind of node is in no view"
     other = renamed(resolved, "-other", 2)
 

@@ -234,8 +234,8 @@ def compare(node: Window, changes: list[Rows]) -> None:
         whole, content = named(plus(whole, change)), named(plus(content, to_rows(made)))
         wanted = text(definition(node, whole))
         assert text(content) == wanted
-        assert WINDOW.fed is not None
-        kept = WINDOW.fed.rows(node, [TYPES], (), context_of(node, store, step))
+        assert WINDOW.state.fed is not None
+        kept = WINDOW.state.fed.rows(node, [TYPES], (), context_of(node, store, step))
         assert text(to_rows(kept)) == wanted
 
 

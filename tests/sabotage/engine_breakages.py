@@ -314,10 +314,8 @@ ENGINE = (
         (
             Edit(
                 "engine/operators/linear.py",
-                "    arrange=_arrange_union,\n    retraction=lambda node: None,\n"
-                '    keeps=lambda node, append_only: "",\n    unique_key=lambda node, inputs: None,\n',
-                "    arrange=_arrange_union,\n    retraction=lambda node: None,\n"
-                '    keeps=lambda node, append_only: "",\n    unique_key=lambda node, inputs: (0,),\n',
+                "    arrange=_arrange_union,\n    output=OutputFacts(\n        unique_key=lambda node, inputs: None,",
+                "    arrange=_arrange_union,\n    output=OutputFacts(\n        unique_key=lambda node, inputs: (0,),",
             ),
         ),
         (f"{TEST_DESCRIPTORS}::test_no_two_rows_have_the_unique_key_of_a_descriptor",),
