@@ -194,10 +194,8 @@ class _HistoryFinder:
     known: dict[int, Take] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        views = (
-            (node.inputs[0], i) for i, node in enumerate(self.previous.nodes) if isinstance(node, View) and node.stored
-        )
-        self._stored = dict(views)
+        views = self.previous.nodes_of(View)
+        self._stored = {node.inputs[0]: index for index, node in views.items() if node.stored}
 
     def take(self, index: int) -> Take:
         if index not in self.known:

@@ -150,7 +150,7 @@ class _Identifying:
         self._previous_columns: Mapping[str, tuple[str, ...]] = {} if previous is None else previous.columns
         self._previous_topics: Mapping[str, frozenset[str]] = {} if previous is None else previous.topics
         self._written = _topics_of_views(project)
-        self._names = {node.name for node in self._nodes if isinstance(node, View)}
+        self._names = frozenset(project.circuit.views)
         self._append_only = append_only_inputs(project.circuit)
         self._colocation = plan_stages(project.circuit).input_colocation
         self._rows: list[_Rows] = []
@@ -245,9 +245,8 @@ class _Identifying:
 def _topics_of_views(project: Named) -> dict[str, frozenset[str]]:
     """The topics that each view writes, by its name. A view without an output is left out."""
     found: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
-    nodes = project.circuit.nodes
-    for node in nodes:
-        if isinstance(node, Output) and isinstance(view := nodes[node.inputs[0]], View):
+    for node in project.circuit.nodes_of(Output).values():
+        if isinstance(view := project.circuit.nodes[node.inputs[0]], View):
             found[view.name] |= {project.topics[node.handle]}
     return dict(found)
 

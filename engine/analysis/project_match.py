@@ -11,7 +11,7 @@ no difference between the two tables is made.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.analysis.definitions import is_end
@@ -38,28 +38,25 @@ class ProjectMatch:
         return index not in self.kept
 
     def view(self, name: str) -> int:
-        return next(i for i, node in enumerate(self.now.circuit.nodes) if isinstance(node, View) and node.name == name)
+        return self.now.circuit.views[name]
 
     @property
     def changed(self) -> tuple[str, ...]:
         """The views that are in both projects and whose content is rebuilt."""
         return tuple(
             name
-            for name in self._views_now()
+            for name in self.now.circuit.views
             if self.ids.leaves[name] in self.was.views and self.is_young(self.view(name))
         )
 
     @property
     def new(self) -> tuple[str, ...]:
-        return tuple(name for name in self._views_now() if self.ids.leaves[name] not in self.was.views)
+        return tuple(name for name in self.now.circuit.views if self.ids.leaves[name] not in self.was.views)
 
     @property
     def dropped(self) -> tuple[str, ...]:
         known = set(self.ids.leaves.values())
         return tuple(name for name in sorted(self.was.views) if name not in known)
-
-    def _views_now(self) -> Iterator[str]:
-        return (node.name for node in self.now.circuit.nodes if isinstance(node, View))
 
     def check(self) -> None:
         """Asserts what makes kept state right: within a definition kept nodes read kept nodes alone, and nothing that is kept

@@ -148,5 +148,5 @@ def plan_stages(circuit: Circuit, withheld: frozenset[str] = frozenset()) -> Sta
 def channels_of(usual: StagePlan) -> tuple[Channel, ...]:
     """All channels that a step may have, whatever it withholds, in an order that is the same in all workers. `usual`: the plan of a step that
     withholds nothing."""
-    every = frozenset(node.handle for node in usual.circuit.nodes if isinstance(node, Output))
+    every = frozenset(usual.circuit.outputs)
     return tuple(dict.fromkeys([*usual.last_read, *plan_stages(usual.circuit, every).last_read]))

@@ -13,8 +13,8 @@ from engine.operators.table import operator_of
 def append_refusals(circuit: Circuit) -> dict[str, str]:
     """The handles of append outputs that can retract, each with the reason."""
     refusals: dict[str, str] = {}
-    for index, node in enumerate(circuit.nodes):
-        if isinstance(node, Output) and node.mode == "append":
+    for index, node in circuit.nodes_of(Output).items():
+        if node.mode == "append":
             reason = retraction_reason(circuit, index)
             if reason is not None:
                 refusals[node.handle] = reason
