@@ -16,7 +16,7 @@ from coordinator.topic_names import log_topic_of, plan_topic_of, transactional_i
 from engine.analysis.marking import Marks
 from engine.analysis.release import Revisions, revisions_of
 from engine.model.circuit import Circuit
-from engine.model.layout import SHARDS_FIXED, Dynamic, Fixed, Policy
+from engine.model.layout import SHARDS_FIXED, DynamicShards, FixedShards, Policy
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat, TableFormat
@@ -210,7 +210,7 @@ class PipelineSpec:
     @property
     def policy(self) -> Policy:
         """How a new state is divided into shards."""
-        return Fixed(self.shards) if self.inaccuracy is None else Dynamic(self.inaccuracy)
+        return FixedShards(self.shards) if self.inaccuracy is None else DynamicShards(self.inaccuracy)
 
     @property
     def wanted(self) -> WorkersWanted:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.analysis.comparing import Comparing, is_read_from_state
-from engine.analysis.filling import Compared, ComparedBy, Program, TakenBack
+from engine.analysis.filling import Compared, ComparedBy, OutputTakenBack, Program
 from engine.analysis.history import Carry, Feed, Reread, content_kept, content_now
 from engine.analysis.release import freeze
 from engine.analysis.retraction import append_only_inputs
@@ -149,7 +149,7 @@ class _FillingCircuit:
             types = (*types, IS_FORMER)
         self.into.add(Difference(tuple(inputs), types, comparing.key_of(compared)), compared.number)
 
-    def _take_back(self, taken: TakenBack) -> None:
+    def _take_back(self, taken: OutputTakenBack) -> None:
         """Nothing, without the content that the view has."""
         view = self.comparing.before.nodes[taken.view]
         assert isinstance(view, View)

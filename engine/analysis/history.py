@@ -3,12 +3,12 @@
 A young node begins with empty state, so it has to get the whole content of its inputs. For an input n that is not young
 itself, `take(n)` is the first of these that is possible:
 
-    Feed     the content of n is in the state, that of n itself or of a stored view directly over it
-    Copied   n has no state, and is computed again over what its inputs take
-    Reread   n is a source, whose messages are read again from where the pipeline began
-    Carry    n is the source of a table that has all it needs in the former one, or nulls in new columns if the user wants that
-    Twin     n has state that does not tell its content, so a young copy of it is filled from what its inputs take
-    NoHistory    one of the sources that would have to be read again cannot be, or a node is frozen (release.py) and its content not stored
+    Feed        the content of n is in the state, that of n itself or of a stored view directly over it
+    Recomputed  n has no state, and is computed again over what its inputs take
+    Reread      n is a source, whose messages are read again from where the pipeline began
+    Carry       n is the source of a table that has all it needs in the former one, or nulls in new columns if the user wants that
+    Twin        n has state that does not tell its content, so a young copy of it is filled from what its inputs take
+    NoHistory   one of the sources that would have to be read again cannot be, or a node is frozen (release.py) and its content not stored
 
 State goes first, because it is exactly what was counted: no retention, compaction or skipped message matters. An input that
 is young is filled itself (`Young`), so its readers need nothing else.
@@ -52,7 +52,7 @@ class Feed:
 
 
 @dataclass(frozen=True)
-class Copied:
+class Recomputed:
     """The node without state is computed again over `below`, of which a constant has none."""
 
     node: int
@@ -91,7 +91,7 @@ class NoHistory:
     reasons: tuple[tuple[str, str], ...]
 
 
-Take = Young | Feed | Copied | Reread | Carry | Twin | NoHistory
+Take = Young | Feed | Recomputed | Reread | Carry | Twin | NoHistory
 """A `match` over it ends in `assert_never`."""
 
 
@@ -117,7 +117,7 @@ class Histories:
             case Feed(node, holder):
                 previous = found.previous.circuit.nodes
                 assert holder == found.kept[node] or found.kept[node] in previous[holder].inputs
-            case Copied(node, below) | Twin(node, below):
+            case Recomputed(node, below) | Twin(node, below):
                 assert not found.is_young(node)
                 assert tuple(each.node for each in below) == found.now.circuit.nodes[node].inputs
                 for each in below:
@@ -220,7 +220,7 @@ class _HistoryFinder:
         if lacking:
             return NoHistory(index, tuple(dict.fromkeys(reason for each in lacking for reason in each.reasons)))
         has_state = bool(operator_of(node).state.keeps(node, False))
-        return Twin(index, below) if has_state else Copied(index, below)
+        return Twin(index, below) if has_state else Recomputed(index, below)
 
     def _reread(self, index: int, source: Source) -> Take:
         """Whether the source is young does not matter: no state has its messages, unless a view over it has stored all of them."""
@@ -241,7 +241,7 @@ def parts_of(takes: Iterable[Take]) -> Iterator[Take]:
         if take.node not in seen:
             seen.add(take.node)
             yield take
-            if isinstance(take, Copied | Twin):
+            if isinstance(take, Recomputed | Twin):
                 waiting += reversed(take.below)
 
 

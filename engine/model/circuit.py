@@ -34,7 +34,7 @@ from engine.model.event_time import (
 from engine.model.filling import FillingNode
 from engine.model.joins import Join, JoinPartials, OuterJoin, SemiJoin
 from engine.model.node import BESIDE, LATER, Column, Expression, NodeBase, Types, columns_exist
-from engine.model.ordered import Frame, Months, Sessions, SortKey, TopK, Window, WindowCall
+from engine.model.ordered import Months, Sessions, SortKey, TopK, Window, WindowCall, WindowFrame
 from engine.model.python_call import PythonCall, PythonFunction
 from engine.model.rows import (
     Constant,
@@ -191,7 +191,7 @@ def _plain(value: Any) -> Any:
         | Expression
         | AggregateCall
         | SortKey
-        | Frame
+        | WindowFrame
         | Months
         | WindowCall
         | PythonCall

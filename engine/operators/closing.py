@@ -25,7 +25,7 @@ from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import DISTINCT_SLOT, EXTREMES_SLOT, AggregatePlan, aggregate_plan_of
 from engine.operators.aggregate_results import results_of
 from engine.operators.aggregate_stored_values import ValueTraces, store_ordered
-from engine.operators.aggregate_totals import Keys, TotalsTraces, combine
+from engine.operators.aggregate_totals import GroupKeys, TotalsTraces, combine
 from engine.operators.aggregate_values import encode
 from engine.operators.arrangement import add_broadcast, by_group, by_key
 from engine.operators.base import StepContext
@@ -91,7 +91,7 @@ def _close_groups(
     return zset.build(columns, np.ones(len(exists), np.int64)).cast(zset.schema_of(node.types))
 
 
-def traces_of(plan: AggregatePlan, keys: Keys, context: StepContext) -> Iterator[Trace]:
+def traces_of(plan: AggregatePlan, keys: GroupKeys, context: StepContext) -> Iterator[Trace]:
     """Every trace in which these groups may have rows."""
     totals = TotalsTraces(plan, keys, context)
     yield totals.totals

@@ -32,7 +32,7 @@ from engine.operators import words
 from engine.operators.arrangement import by_key
 from engine.operators.base import Lacks, Refused, RowElsewhere, StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording, always
-from engine.operators.former_values import Messages, outcome, truncations_before
+from engine.operators.former_values import KeyedMessages, outcome, truncations_before
 from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.operators.names import OF_FIRST
 from engine.operators.scattered_keys import check_partitions, key_as_text
@@ -142,7 +142,7 @@ def _latest(
         last = order[ends]
         return zset.consolidate(as_zset(matches.rows)), zset.take_rows(rows, last[~deleted[last]])
     old, row_of = _rows_before(matches.rows, matches.probe, keys.num_rows)
-    in_order = Messages(group[order], deleted[order], before[order], {c: lack[order] for c, lack in lacks.items()})
+    in_order = KeyedMessages(group[order], deleted[order], before[order], {c: lack[order] for c, lack in lacks.items()})
     found = outcome(in_order, row_of >= 0, truncations)
     _refuse(node, messages, order[found.refused], lacks, context)
     new = zset.take_rows(rows, order[found.last])

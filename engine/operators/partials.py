@@ -37,7 +37,7 @@ from engine.operators.aggregate import (
 )
 from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import AggregatePlan, aggregate_plan_of
-from engine.operators.aggregate_totals import Totals, zero_totals
+from engine.operators.aggregate_totals import GroupTotals, zero_totals
 from engine.operators.arrangement import Arrangement, Key, by_group, by_join_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import (
@@ -156,7 +156,7 @@ def _check_weights(joined: pa.Table) -> pa.Table:
     return joined
 
 
-def _totals(plan: AggregatePlan, sums: Int64s, weights: Int64s, groups: Int64s, count: int) -> Totals:
+def _totals(plan: AggregatePlan, sums: Int64s, weights: Int64s, groups: Int64s, count: int) -> GroupTotals:
     """The sums by group of partials times their weights."""
     fresh = zero_totals(plan, count)
     heaviest = float(np.abs(weights).sum(dtype=np.float64))

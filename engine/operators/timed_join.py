@@ -42,7 +42,7 @@ def step_timed_join(node: TimedJoin, inputs: Sequence[pa.Table], context: StepCo
     if not told.num_rows:
         return empty_rows(rows, node.types)
     mark = mark_of(told)
-    left, right = (_Side(node, number, table, mark, context) for number, table in enumerate(rows))
+    left, right = (_TimedSide(node, number, table, mark, context) for number, table in enumerate(rows))
     right.store()
     parts = [left.paired_with(right), right.paired_with(left)]
     left.store()
@@ -60,7 +60,7 @@ def step_timed_join(node: TimedJoin, inputs: Sequence[pa.Table], context: StepCo
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _SideColumns:
     """The columns of one side. `first`: its first column in the output."""
 
     key: tuple[Column, ...]
@@ -70,13 +70,13 @@ class _Columns:
     first: int
 
 
-def _columns(node: TimedJoin, number: int, width: int) -> _Columns:
+def _columns(node: TimedJoin, number: int, width: int) -> _SideColumns:
     if number == 0:
-        return _Columns(node.left_key, node.left_outer, node.left_time, node.left_expiry, 0)
-    return _Columns(node.right_key, node.right_outer, node.right_time, node.right_expiry, len(node.types) - width)
+        return _SideColumns(node.left_key, node.left_outer, node.left_time, node.left_expiry, 0)
+    return _SideColumns(node.right_key, node.right_outer, node.right_time, node.right_expiry, len(node.types) - width)
 
 
-class _Side:
+class _TimedSide:
     """One side of the join in one step: its punctual rows, and its traces."""
 
     def __init__(self, node: TimedJoin, number: int, rows: pa.Table, mark: Mark, context: StepContext) -> None:
@@ -102,7 +102,7 @@ class _Side:
     def store(self) -> None:
         self.trace.append(as_rows(self.rows), self._key.hashes(self.rows))
 
-    def paired_with(self, other: _Side) -> pa.Table:
+    def paired_with(self, other: _TimedSide) -> pa.Table:
         """Every row of this step with every stored row of the other side that has its key."""
         hashes = self._key.hashes(self.matchable)
         return pairs_of(self.matchable, self._is.key, hashes, other.trace, delta_is_left=self._is_left)

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Int64s
-from engine.accumulators.sort_bytes import Sorted, sort_bytes, spread_codes
+from engine.accumulators.sort_bytes import SortedBy, sort_bytes, spread_codes
 from engine.model.node import Column
 from engine.model.ordered import TopK
 from engine.operators import words
@@ -37,7 +37,7 @@ from engine.operators.names import OF_FIRST
 from engine.rows import zset
 from engine.rows.hashing import Hashes, hash_columns
 from engine.state.ordered_rows import KeyedRows, SpreadRows
-from engine.state.prefixes import Change, Cursors, Moved, advance, before_cursor, clip, effects_of
+from engine.state.prefixes import Cursors, PrefixChange, TraceChange, advance, before_cursor, clip, effects_of
 from engine.state.runs import as_rows
 from engine.state.trace import Trace
 
@@ -56,18 +56,18 @@ def step_top_k(node: TopK, inputs: Sequence[pa.Table], context: StepContext) -> 
     cursors = _CursorsTrace(context, keys, hashes)
     stored = KeyedRows(trace, keys, hashes) if node.partition else SpreadRows(trace, layout.spread_hashes)
     old = [cursors.read(bound) for bound in range(len(node.bounds))]
-    change = Change(group, rows, zset.weights_of(delta), zset.weights_of(delta))
+    change = TraceChange(group, rows, zset.weights_of(delta), zset.weights_of(delta))
     append_only = all(context.append_only)
     if not append_only:
         some = before_cursor(trace, change, old[-1])[0] if node.count is not None else np.ones(len(group), np.bool_)
-        change = Change(group, rows, change.weights, effects_of(trace, stored, change, some))
+        change = TraceChange(group, rows, change.weights, effects_of(trace, stored, change, some))
     moved = [advance(trace, stored, change, cursor, bound) for cursor, bound in zip(old, node.bounds, strict=True)]
     _append(node, layout, trace, hashes, moved[-1] if append_only else change)
     cursors.write(old, [m.cursors for m in moved])
     return _output(node, layout, change, moved)
 
 
-def _append(node: TopK, layout: _Layout, trace: Trace, hashes: Hashes, added: Change | Moved) -> None:
+def _append(node: TopK, layout: _Layout, trace: Trace, hashes: Hashes, added: TraceChange | PrefixChange) -> None:
     """Adds rows to the trace under the co-located hash of their key. Without partition columns that is 0, and the rows are spread over slot
     0."""
     rows = added.rows
@@ -77,7 +77,7 @@ def _append(node: TopK, layout: _Layout, trace: Trace, hashes: Hashes, added: Ch
     trace.append(rows.append_column("a0", pa.array(added.weights)), of_rows)
 
 
-def _output(node: TopK, layout: _Layout, change: Change, moved: Sequence[Moved]) -> pa.Table:
+def _output(node: TopK, layout: _Layout, change: TraceChange, moved: Sequence[PrefixChange]) -> pa.Table:
     """The change of P(offset + count), or of all rows, without that of P(offset)."""
     parts = []
     if node.count is None:
@@ -140,7 +140,7 @@ class _Layout:
 
     def rows_of(self, delta: pa.Table) -> pa.Table:
         columns = zset.rows_of(delta)
-        keys = [Sorted(columns[k.column], k.ascending, k.nulls_first) for k in self._node.order]
+        keys = [SortedBy(columns[k.column], k.ascending, k.nulls_first) for k in self._node.order]
         sort = sort_bytes(keys, hash_columns(columns, delta.num_rows))
         key = [columns[c] for c in self._node.partition] or [pa.array(np.zeros(delta.num_rows, np.int8))]
         arrays = [*key, sort, *(columns[c] for c in self._others)]

@@ -26,7 +26,7 @@ from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import columns_at, distinct_keys, hash_keys
 from engine.operators.names import OF_FIRST
 from engine.operators.window_functions import call_values
-from engine.operators.window_order import Rows, Sorted, sort_rows
+from engine.operators.window_order import Rows, SortedRows, sort_rows
 from engine.rows import zset
 from engine.rows.hashing import Hashes, identity_columns
 from engine.state.runs import as_rows
@@ -69,7 +69,7 @@ def _concatenate(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.Array:
 
 def _sort(
     node: Window, columns: list[pa.Array], partition: Int64s, weights: list[Int64s]
-) -> tuple[Sorted, list[Int64s]]:
+) -> tuple[SortedRows, list[Int64s]]:
     """(every different row once, in the order of the window; each of the `weights` summed for each of these rows)."""
     order, starts = zset.group_rows(columns, len(partition))
     sums = [np.add.reduceat(weight[order], starts) if len(starts) else weight for weight in weights]
@@ -82,7 +82,7 @@ def _sort(
 class _Computed:
     """Rows with the values of the calls. `first[i]`: the position of the first of the rows that are row i of the sorted ones."""
 
-    def __init__(self, node: Window, rows: Sorted, weights: Int64s) -> None:
+    def __init__(self, node: Window, rows: SortedRows, weights: Int64s) -> None:
         self.weights = np.maximum(weights, 0)
         if float(self.weights.sum(dtype=np.float64)) > ROWS_MAX:
             raise DataError(

@@ -104,7 +104,7 @@ class Checksum(NamedTuple):
     checksum: int
 
 
-class Reading(NamedTuple):
+class PartitionReading(NamedTuple):
     """What was read of one partition, for people: the bytes of keys, values and headers, and the oldest and the newest timestamp in
     milliseconds since 1970; -1 if that is not known."""
 
@@ -133,7 +133,7 @@ class SourceReport:
     again: list[Checksum] = field(default_factory=list)
     silent: frozenset[str] = frozenset()
     work_ms: dict[int, float] = field(default_factory=dict, compare=False)
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[PartitionReading] = field(default_factory=list)
     unknown: list[UnknownSchemas] = field(default_factory=list)
 
 
@@ -195,9 +195,9 @@ def _checksum(batch: RawBatch) -> Checksum:
     return Checksum(*batch.range.where, batch.messages.length, batch.checksum)
 
 
-def _reading(batch: RawBatch) -> Reading:
+def _reading(batch: RawBatch) -> PartitionReading:
     oldest_ms, newest_ms = batch.times or (-1, -1)
-    return Reading(*batch.range.where, batch.messages.content_bytes, oldest_ms, newest_ms)
+    return PartitionReading(*batch.range.where, batch.messages.content_bytes, oldest_ms, newest_ms)
 
 
 def name_of_source(handle: str) -> str:

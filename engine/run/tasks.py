@@ -102,7 +102,7 @@ class TaskSetup:
         return f"node {number} of a former revision" if index is None else name_of(self.plan.circuit, index)
 
 
-class Reader(Protocol):
+class InputReader(Protocol):
     """What a worker reads with; see io_kafka/clients/reader.py, RangeReader."""
 
     def read(
@@ -117,8 +117,8 @@ class Reader(Protocol):
 class Readers(NamedTuple):
     """`again`: makes the reader of what is read again, or gives the one that was made."""
 
-    present: Reader
-    again: Callable[[], Reader]
+    present: InputReader
+    again: Callable[[], InputReader]
 
 
 class PeerFailed(Exception):

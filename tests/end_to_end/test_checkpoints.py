@@ -17,7 +17,7 @@ from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
 from engine.errors import StaleTask
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.faults import WorkerMistake
-from engine.resident.messages import Freeze
+from engine.resident.messages import FreezeLayer
 from engine.resident.worker.checkpoint_orders import CheckpointOrders
 from engine.run.tasks import StepTask
 from io_kafka.clients.writer import PipelineWriter
@@ -203,7 +203,7 @@ def test_a_state_of_another_step_is_not_frozen(play: Playground, monkeypatch: py
         sabotage.setattr(
             CheckpointOrders,
             "_set_aside",
-            lambda self, o: of_worker(self, Freeze(version=later(o.version), in_error=())),
+            lambda self, o: of_worker(self, FreezeLayer(version=later(o.version), in_error=())),
         )
         with pytest.raises(RecoveryFailed, match="worker 0 is at step 2, but the checkpoint is for step 3"):
             play.run(resolved, threads())

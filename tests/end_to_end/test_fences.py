@@ -23,7 +23,7 @@ from coordinator.stepping import stepping
 from engine.resident import sockets
 from engine.resident.frames import Frame
 from engine.resident.mesh import Mesh
-from engine.resident.messages import Joined, Rows, RunStep, StepDone
+from engine.resident.messages import PeersJoined, RunStep, StageRows, StepDone
 from engine.resident.spark_launcher import SparkJob
 from engine.resident.worker import step_orders
 from engine.resident.worker.step_orders import StepOrders
@@ -233,19 +233,19 @@ class Liar:
     def _swapped(self, swap: Callable[..., Any], mesh: Mesh, step: int, stage: int, rows: Any) -> Any:
         if mesh._worker == 1 and self._lies(step):
             for peer in mesh._peers.values():
-                peer.send(Frame(mesh._term, Rows(serial=mesh._serial, stage=stage, channels=(0,)), (b"rubbish",)))
+                peer.send(Frame(mesh._term, StageRows(serial=mesh._serial, stage=stage, channels=(0,)), (b"rubbish",)))
         return swap(mesh, step, stage, rows)
 
     def _answered(self, run_step: Callable[..., None], orders: StepOrders, order: RunStep) -> None:
         run_step(orders, order)
         if orders.state.number == 1 and self._lies(order.given.step):
-            orders.control.answer(Joined())
+            orders.control.answer(PeersJoined())
 
 
 LIES = {
     "to the coordinator": r"worker \d has sent messages of step 2, which cannot be read",
     "to a peer": "worker 1 has sent rows of node .* in stage 0, which cannot be read",
-    "an answer to nothing": r"worker 1 \(.*\) has answered join, which nobody has asked",
+    "an answer to nothing": r"worker 1 \(.*\) has answered join_peers, which nobody has asked",
 }
 
 

@@ -27,7 +27,7 @@ from coordinator.rescale import cut_budget
 from coordinator.rescale.cut_budget import CutBudget
 from coordinator.rescale.requests import PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from engine.model.circuit import View
-from engine.model.layout import Dynamic
+from engine.model.layout import DynamicShards
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
@@ -373,12 +373,12 @@ def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stop
     workers = 3 if is_stopped else 2
     assert (play.log(resolved).rescale is not None) == is_stopped
     send_small(play, 2)
-    wanted = replace(resolved, spec=replace(resolved.spec, workers_now=workers, policy_now=Dynamic()))
+    wanted = replace(resolved, spec=replace(resolved.spec, workers_now=workers, policy_now=DynamicShards()))
     status = play.run(wanted, threads(), goal=Goal.RESCALE)
     assert status["steps_run"] == 0 and members(play, resolved) == workers
     layout = play.log(resolved).layout
     assert layout is not None and layout.policy.kind == "dynamic"
-    assert is_stopped or layout.shards == Dynamic().shards_needed(workers)  # a cut may have ended within a shard
+    assert is_stopped or layout.shards == DynamicShards().shards_needed(workers)  # a cut may have ended within a shard
     number = layout.number
     assert play.run(wanted, threads(), goal=Goal.RESCALE)["steps_run"] == 0
     layout = play.log(resolved).layout

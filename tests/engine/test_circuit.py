@@ -15,7 +15,7 @@ from base.options import OutputFormatName, OutputKeyFormat
 from base.text.patterns import NO_PATTERNS, Patterns
 from engine.model.circuit import Circuit, Node, Output, ProjectNode, plain_fields
 from engine.model.node import NodeBase
-from engine.model.ordered import Frame, Months, Window, WindowCall
+from engine.model.ordered import Months, Window, WindowCall, WindowFrame
 from io_kafka.formats.table import options_of_outputs
 from io_kafka.formats.written import Written
 from tests.engine.every_kind import every_kind
@@ -98,7 +98,7 @@ def test_an_option_that_the_format_does_not_have_is_not_ignored() -> None:
 
 def test_bounds_at_a_distance_of_months_are_in_the_json_form() -> None:
     def counted(bound: int | Months) -> Window:
-        call = WindowCall("count", None, Frame("range", bound, 0), pa.int64())
+        call = WindowCall("count", None, WindowFrame("range", bound, 0), pa.int64())
         return Window((0,), (pa.date32(), pa.int64()), (), (), (call,))
 
     assert plain_fields(counted(Months(-14)))["calls"][0]["frame"]["low"] == {"count": -14}

@@ -21,7 +21,7 @@ from engine.model.circuit import Node, Recursion
 from engine.model.event_time import ClosingAggregate, TimedJoin
 from engine.model.joins import Join, OuterJoin, SemiJoin
 from engine.model.node import Expression, NodeBase
-from engine.model.ordered import Frame, SortKey, Window, WindowCall
+from engine.model.ordered import SortKey, Window, WindowCall, WindowFrame
 from engine.model.rows import Map
 from engine.operators.error_rows import ErrorRows
 from engine.operators.recursion import LevelLimit, RowLimit
@@ -164,7 +164,7 @@ WINDOWS = [
         (WindowCall("count", None, frame, LONG), WindowCall("sum", 2, frame, LONG)),
     )
     for ascending, nulls_first in ((True, True), (True, False), (False, False), (False, True))
-    for frame in [*(Frame("range", low, high) for low, high in RANGES), Frame("rows", -1, 1), Frame("rows", None, 0)]
+    for frame in [*(WindowFrame("range", low, high) for low, high in RANGES), WindowFrame("rows", -1, 1), WindowFrame("rows", None, 0)]
 ]  # fmt: skip
 NUMBERED = st.tuples(
     st.sampled_from([0, 1]),

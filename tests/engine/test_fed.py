@@ -27,7 +27,7 @@ from engine.model.circuit import Circuit, Node, View
 from engine.model.clock import ClockValue
 from engine.model.joins import Join, SemiJoin
 from engine.model.node import Expression
-from engine.model.ordered import Frame, Sessions, SortKey, TopK, Window, WindowCall
+from engine.model.ordered import Sessions, SortKey, TopK, Window, WindowCall, WindowFrame
 from engine.model.rows import Deduplicate, Distinct, LastByKey, Map, ScalarMap, ScalarValue, Source
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.base import StepContext
@@ -103,8 +103,8 @@ class _Odd:
         ):
             self._add(TopK((below,), ROW, key, order, offset, count))
         numbers = (
-            WindowCall("row_number", None, Frame("rows", None, 0), pa.int32()),
-            WindowCall("sum", 0, Frame("rows", None, 0), LONG),
+            WindowCall("row_number", None, WindowFrame("rows", None, 0), pa.int32()),
+            WindowCall("sum", 0, WindowFrame("rows", None, 0), LONG),
         )
         wide = (*ROW, pa.int32(), LONG)
         by_word = self._add(Window((below,), wide, (2,), (SortKey(1, True, True),), numbers))

@@ -471,7 +471,7 @@ ENGINE = (
         (
             Edit(
                 "stepwell/lowering/rules/aggregate.py",
-                "signed = isinstance(FUNCTIONS[call.function], Extreme) and",
+                "signed = isinstance(FUNCTIONS[call.function], ExtremeFunction) and",
                 "signed = False and",
             ),
         ),

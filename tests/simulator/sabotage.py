@@ -377,7 +377,7 @@ def broken_stage_taken_for_whole() -> Iterator[None]:
     """A worker goes on with a step that has failed on a peer."""
     real = mesh.Mesh._deliver
 
-    def deliver(self: Any, peer: int, message: messages.Rows, buffers: Any) -> None:
+    def deliver(self: Any, peer: int, message: messages.StageRows, buffers: Any) -> None:
         real(self, peer, message.model_copy(update={"broken": False}), buffers)
 
     with broken(mesh.Mesh, "_deliver", deliver):
@@ -710,11 +710,11 @@ def checkpoint_complete_before_all_have_it() -> Iterator[None]:
     def folded(self: Any) -> Any:
         of_crew = self._workers.roster
         of_crew.poll(0.0)
-        answers = [member.answers.get("fold") for member in of_crew.members.values()]
-        first = next((a[0] for a in answers if a is not None and isinstance(a[0], messages.Folded)), None)
+        answers = [member.answers.get("fold_layer") for member in of_crew.members.values()]
+        first = next((a[0] for a in answers if a is not None and isinstance(a[0], messages.LayerFolded)), None)
         if first is None:
             return None
-        of_crew._beside.pop(messages.Fold)
+        of_crew._beside.pop(messages.FoldLayer)
         return dict.fromkeys(self._workers.numbers, first)
 
     with broken(CrewCheckpoints, "poll_folds", folded):

@@ -29,7 +29,7 @@ from coordinator.starting.errors import CircuitChanged, DatabaseMissing, Recover
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import ViewsInError
 from coordinator.storing import backups
-from engine.model.layout import Dynamic, Fixed, Policy
+from engine.model.layout import DynamicShards, FixedShards, Policy
 from engine.resident.crew import Crew
 from engine.resident.launcher import Cluster
 from engine.resident.start_faults import NoSlots
@@ -104,7 +104,7 @@ UNDISTURBED_CHANCE = 0.7
 REPLACED_CHANCE = 0.2
 """That a user of a cluster asks for the replacement of a host, in place of another number of workers."""
 
-POLICIES: tuple[Policy | None, ...] = (None, None, Fixed(4), Dynamic(0.5))
+POLICIES: tuple[Policy | None, ...] = (None, None, FixedShards(4), DynamicShards(0.5))
 """Those that a change asks for. Most change nothing of it."""
 
 STALE_CHANCE = 0.15

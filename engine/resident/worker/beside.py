@@ -1,4 +1,4 @@
-"""What runs beside the orders of a worker: a thread for each order that derives from `Beside`, such as a fold or a read of views."""
+"""What runs beside the orders of a worker: a thread for each order that derives from `BesideOrder`, such as a fold or a read of views."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.errors import StaleTask
 from engine.resident.folds import Folds
 from engine.resident.frames import Buffer
-from engine.resident.messages import Contents, Fold, Folded, Freeze, Frozen, Hurry, Read
+from engine.resident.messages import Contents, FoldLayer, FreezeLayer, Hurry, LayerFolded, LayerFrozen, Read
 from engine.resident.worker.handlers import Job, carries_out
 from engine.resident.worker.state import WorkerState
 from engine.run.contents import read_views
@@ -20,13 +20,13 @@ class CheckpointOrders:
     folds: Folds
 
     @carries_out
-    def freeze(self, order: Freeze) -> Frozen:
+    def freeze(self, order: FreezeLayer) -> LayerFrozen:
         life, version = self.state.life, order.version
         assert life.at_boundary and version.step == life.step, f"{order} before step {life.step}"
         self._set_aside(order)
-        return Frozen(version=version)
+        return LayerFrozen(version=version)
 
-    def _set_aside(self, order: Freeze) -> None:
+    def _set_aside(self, order: FreezeLayer) -> None:
         """Freezes the working layer. Raises StaleTask if it has the state of another step."""
         state = self.state
         database = state.open_database
@@ -42,7 +42,7 @@ class CheckpointOrders:
         database.freeze(order.version)
 
     @carries_out
-    def fold(self, order: Fold) -> Job[Folded]:
+    def fold(self, order: FoldLayer) -> Job[LayerFolded]:
         looks = self.folds.begin(may_rewrite=order.may_rewrite)
         return lambda: (self.folds.fold(self.state.open_database, looks=looks), ())
 

@@ -11,7 +11,7 @@ from base.term import Term
 from engine.resident import faults
 from engine.resident.frames import Buffer, Frame
 from engine.resident.messages import Failed, Message, Ping, WireFault
-from engine.resident.transport import Arrived, Connection, Ended, Event
+from engine.resident.transport import Arrived, Connection, Disconnected, Event
 
 
 class CoordinatorGone(Exception):
@@ -27,7 +27,7 @@ class Control:
 
     def take(self, event: Event) -> None:
         """Takes an event that belongs to no peer. Raises CoordinatorGone."""
-        if isinstance(event, Ended) and event.connection is self.connection:
+        if isinstance(event, Disconnected) and event.connection is self.connection:
             raise CoordinatorGone(event.reason)
         match event:
             case Arrived(connection, Frame(term, message)) if connection is self.connection and term == self._term:

@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 
 from engine.resident.frames import Buffer
 from engine.resident.mesh import Mesh
-from engine.resident.messages import Adopt, Adopted, Clear, Cleared, Foresee, Foreseen, Measure, Measured, Size
+from engine.resident.messages import (
+    AdoptProgram,
+    ClearTables,
+    DifferencesMeasured,
+    Foresee,
+    Foreseen,
+    MeasureDifferences,
+    ProgramAdopted,
+    Size,
+    TablesCleared,
+)
 from engine.resident.readers import WorkerReaders
 from engine.resident.worker.handlers import Job, carries_out
 from engine.resident.worker.state import WorkerState
@@ -25,7 +35,7 @@ class ProgramOrders:
     readers: WorkerReaders
 
     @carries_out
-    def adopt(self, order: Adopt) -> Adopted:
+    def adopt(self, order: AdoptProgram) -> ProgramAdopted:
         state = self.state
         assert state.life.at_boundary and order.step == state.life.step, f"{order.kind} before step {state.life.step}"
         ids = {handle: each.ids() for handle, each in order.schema_ids.items()}
@@ -36,7 +46,7 @@ class ProgramOrders:
         self.mesh.adopt(state.setup.plan)
         with state.open_database.transaction() as transaction:
             transaction.set_step(order.step)  # steps without state have left it alone
-        return Adopted(step=order.step)
+        return ProgramAdopted(step=order.step)
 
     @carries_out
     def foresee(self, order: Foresee) -> Job[Foreseen]:
@@ -51,12 +61,12 @@ class ProgramOrders:
         return foresee
 
     @carries_out
-    def clear(self, order: Clear) -> Cleared:
+    def clear(self, order: ClearTables) -> TablesCleared:
         with self.state.open_database.transaction() as transaction:
-            return Cleared(is_done=clear_tables(transaction, order.numbers, order.bytes_max))
+            return TablesCleared(is_done=clear_tables(transaction, order.numbers, order.bytes_max))
 
     @carries_out
-    def measure(self, order: Measure) -> Measured:
+    def measure(self, order: MeasureDifferences) -> DifferencesMeasured:
         with self.state.open_database.transaction() as transaction:
             sizes = measure(self.state.setup, transaction, self.state.life.step, order.numbers)
-        return Measured(sizes=tuple(Size(*size) for size in sizes))
+        return DifferencesMeasured(sizes=tuple(Size(*size) for size in sizes))

@@ -8,16 +8,16 @@ from engine.resident.copies import SlotCopier
 from engine.resident.folds import Folds
 from engine.resident.frames import Buffer
 from engine.resident.messages import (
-    Copy,
+    CopySlots,
     Given,
     GiveSlots,
-    Place,
     Released,
     ReleaseSlots,
     Taken,
     TakeSlots,
     Unstage,
     Unstaged,
+    UsePlacement,
     Weigh,
     Weighed,
 )
@@ -36,7 +36,7 @@ class SlotOrders:
     folds: Folds
 
     @carries_out
-    def place(self, order: Place) -> None:
+    def place(self, order: UsePlacement) -> None:
         self.state.placement = order.placement
 
     @carries_out
@@ -47,7 +47,7 @@ class SlotOrders:
         return weigh
 
     @carries_out
-    def copy(self, order: Copy) -> Later:
+    def copy(self, order: CopySlots) -> Later:
         self.copier.copy(order, self.state.open_database)
         return Later.LATER
 

@@ -1,6 +1,6 @@
 """The orders of a start: from the databases of the host to a worker that has its database open and knows its peers.
 
-[Remove, Create] -> Fence -> Open(version) -> [Enter(step)] -> Join(members)
+[Remove, Create] -> FenceDatabase -> OpenDatabase(version) -> [Enter(step)] -> JoinPeers(members)
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from engine.resident.mesh import Mesh
 from engine.resident.messages import (
     Create,
     Created,
+    DatabaseFenced,
+    DatabaseOpened,
     Enter,
     Entered,
-    Fence,
-    Fenced,
-    Join,
-    Joined,
-    Open,
-    Opened,
+    FenceDatabase,
+    JoinPeers,
+    OpenDatabase,
+    PeersJoined,
     Remove,
     Removed,
 )
@@ -58,12 +58,12 @@ class StartOrders:
         return Created()
 
     @carries_out
-    def fence(self, order: Fence) -> Fenced:
+    def fence(self, order: FenceDatabase) -> DatabaseFenced:
         found = Database.fence(self.state.folder, epoch=self.state.term.number, identity=self.state.identity)
-        return Fenced(versions=found.versions, number=found.number)
+        return DatabaseFenced(versions=found.versions, number=found.number)
 
     @carries_out
-    def open(self, order: Open) -> Opened:
+    def open(self, order: OpenDatabase) -> DatabaseOpened:
         state = self.state
         database = state.database = Database.open(
             state.folder, order.version, epoch=state.term.number, identity=state.identity, fenced=order.fenced
@@ -74,7 +74,7 @@ class StartOrders:
         self.outside.freeze_memory()
         with database.read() as stored:
             owned = stored.get_owned()
-        return Opened(
+        return DatabaseOpened(
             step=order.version.step,
             owned=owned,
             state_bytes=sum(database.statistics().table_bytes.values()),
@@ -89,7 +89,7 @@ class StartOrders:
         return Entered(step=order.step)
 
     @carries_out
-    def join(self, order: Join) -> Joined:
+    def join(self, order: JoinPeers) -> PeersJoined:
         self.mesh.join(self.state.number, order.members)
         self.state.placement = order.placement
-        return Joined()
+        return PeersJoined()

@@ -8,7 +8,7 @@ from engine.errors import StaleTask
 from engine.model.placement import Placement
 from engine.resident.mesh import Mesh
 from engine.resident.messages import Pause, Paused, Resume, Resumed, RunStep, StepAbandoned
-from engine.resident.progress import Progress, WatchedMesh
+from engine.resident.progress import WatchedMesh, WorkerProgress
 from engine.resident.readers import WorkerReaders
 from engine.resident.step_report import step_done
 from engine.resident.worker.control import Control
@@ -26,7 +26,7 @@ class StepOrders:
     control: Control
     mesh: Mesh
     readers: WorkerReaders
-    progress: Progress
+    progress: WorkerProgress
 
     @carries_out
     def run_step(self, order: RunStep) -> Later:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.resident.messages import Restore, Restored, Store, Stored
+from engine.resident.messages import DatabaseRestored, RestoreDatabase, StoreVersion, VersionStored
 from engine.resident.storing import StoreAccess
 from engine.resident.worker.handlers import Job, carries_out
 
@@ -15,9 +15,9 @@ class StoreOrders:
     store: StoreAccess
 
     @carries_out
-    def upload(self, order: Store) -> Job[Stored]:
+    def upload(self, order: StoreVersion) -> Job[VersionStored]:
         return lambda: (self.store.store(order), ())
 
     @carries_out
-    def restore(self, order: Restore) -> Job[Restored]:
+    def restore(self, order: RestoreDatabase) -> Job[DatabaseRestored]:
         return lambda: (self.store.restore(order), ())

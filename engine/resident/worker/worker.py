@@ -1,12 +1,12 @@
 """One worker: carries out the coordinator's orders one after the other, and answers each.
 
-    bound -> [Remove, Create, Restore] -> Fence -> Open(version) -> [Enter(step)] -> Join(members) -> RunStep and all other orders, in any number
-    -> Stop(step) | Leave
+    bound -> [Remove, Create, RestoreDatabase] -> FenceDatabase -> OpenDatabase(version) -> [Enter(step)] -> JoinPeers(members)
+    -> RunStep and all other orders, in any number -> Stop(step) | Leave
 
-Orders are carried out in the order in which they arrive, by one thread. Those that derive from `Beside` only begin in it: their work, such as a
-fold or a read of views, runs in a thread of its own (beside.py). Another thread sends heartbeats (pulse.py). The worker ends when it was
-stopped, when its coordinator is gone, or after an exception that is no Fault, because its state is then unknown. It never decides anything else
-by itself.
+Orders are carried out in the order in which they arrive, by one thread. Those that derive from `BesideOrder` only begin in it: their work, such
+as a fold or a read of views, runs in a thread of its own (beside.py). Another thread sends heartbeats (pulse.py). The worker ends when it was
+stopped, when its coordinator is gone, or after an exception that is no Fault, because its state is then unknown. It never decides anything
+else by itself.
 
 A worker belongs to one term. After a fault that the run recovers from, the coordinator starts new workers instead of going on with this one.
 """
@@ -20,7 +20,7 @@ from engine.resident.folds import Folds
 from engine.resident.frames import Buffer
 from engine.resident.mesh import WAIT_SECONDS, Mesh
 from engine.resident.messages import Accompany, Answer, Copies, Message, Ping, Refuse, Staged, Welcome, kinds
-from engine.resident.progress import Progress
+from engine.resident.progress import WorkerProgress
 from engine.resident.readers import MakeReader, WorkerReaders
 from engine.resident.slot_weights import SlotWeights
 from engine.resident.slots import SlotMover
@@ -57,7 +57,7 @@ class Worker:
         appointment: Appointment,
         lines: Lines,
         make_reader: MakeReader,
-        progress: Progress,
+        progress: WorkerProgress,
     ) -> None:
         setup, outside = appointment.setup, appointment.setup.kafka.outside
         state = self._state = WorkerState.of(appointment)
