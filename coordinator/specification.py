@@ -22,7 +22,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat, TableFormat
 from io_kafka.formats.encodings import WithRegistry
 from io_kafka.registry.address import RegistryAddress
-from io_kafka.step_log.division import Limits
+from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.layout_records import AutoBounds
 from storage.host_folder import StateLocation
 from storage.remote.place import StorePlace
@@ -135,7 +135,7 @@ class PipelineSpec:
     inputs: tuple[InputTopic, ...]
     outputs: tuple[OutputTopic, ...]
     kafka: KafkaSettings
-    limits: Limits
+    limits: StepLimits
     workers: int | None = None
     """The number of workers in the project's settings; see WorkersWanted."""
     workers_now: int | None = None

@@ -31,7 +31,7 @@ from engine.model.layout import DynamicShards
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from io_kafka.step_log.layout_records import LayoutIntent
 from storage.database import Database
 from storage.host_folder import HostFolder
@@ -84,7 +84,7 @@ def test_a_run_with_another_number_of_workers_changes_the_layout_before_it_repla
     for seed, workers in enumerate((None, *SIZES), start=1):
         everything.send(play, seed)
         play.run(twin, threads())
-        with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
+        with arm(CrashOrder("output.committed", "raise", visit=2)), pytest.raises(Crash):
             play.run(resolved, threads())
         Database.close_all()
         status = play.run(with_workers(resolved, workers), threads() if seed % 2 else play.tasks(resolved))

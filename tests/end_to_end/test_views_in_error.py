@@ -21,7 +21,7 @@ from coordinator.stepping.views_in_error import ViewsInError
 from engine.errors import DataError
 from engine.operators.table import operator_of
 from examples.batch import batch_answer, compare, published
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from stepwell.inspection.query import query
 from stepwell.lowering.driver import lower
 from storage.database import Database
@@ -141,7 +141,7 @@ def both(play: Playground, resolved: Resolved, other: Resolved, *, crashes: bool
     other run ends when some steps with errors are written, and in no checkpoint. Then they are replayed. Spark is asked in the other rounds."""
     in_error = run(play, resolved)
     if crashes:
-        with arm(Order("output.committed", "raise", visit=3)), pytest.raises(Crash):
+        with arm(CrashOrder("output.committed", "raise", visit=3)), pytest.raises(Crash):
             play.run(other, threads(one_for_all=True))
         Database.close_all()
         assert len(play.log(other).errors) > 5

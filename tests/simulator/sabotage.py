@@ -50,7 +50,7 @@ from engine.run.stage import StageResult, WorkerStep
 from io_kafka.clients import step_log_reader, topics, transactions, writer
 from io_kafka.clients.open_transaction import OpenTransaction
 from io_kafka.step_log import revision_rules, revision_state, rules
-from io_kafka.step_log.output_progress import Decision
+from io_kafka.step_log.output_progress import OutputDecision
 from io_kafka.step_log.records import DivisionRecord
 from io_kafka.step_log.state import StepLogState
 from storage import committed, database, host_folder, undo
@@ -106,8 +106,8 @@ def replay_not_compared() -> Iterator[None]:
     """A replayed step gives another state than the first time, and nobody compares: what is written and what the state holds part."""
     real, value = stages.run_stage, circuit.state_value
 
-    def decide(step: int, digests: Any, recorded: Any, first: int, last: int) -> Decision:
-        return Decision.APPEND if step == last else Decision.DISCARD
+    def decide(step: int, digests: Any, recorded: Any, first: int, last: int) -> OutputDecision:
+        return OutputDecision.APPEND if step == last else OutputDecision.DISCARD
 
     with _replays() as replays:
 

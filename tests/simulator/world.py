@@ -36,7 +36,7 @@ from engine.resident.start_faults import NoSlots
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.writer_faults import Fenced, OutcomeUnknown
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
-from io_kafka.step_log.division import Limits
+from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
 from io_kafka.step_log.records import CheckpointStored
 from protocols.planners import PLANNERS
@@ -468,7 +468,7 @@ class World:
             inputs=tuple(InputTopic(circuit.SOURCES[topic], "earliest", "fail", None) for topic in project.inputs),
             outputs=tuple(OutputTopic(topic, topic, circuit.PARTITIONS[topic], False) for topic in project.outputs),
             kafka=self._kafka,
-            limits=Limits(rows_max=weather.rows, bytes_max=weather.step_bytes, message_bytes=1),
+            limits=StepLimits(rows_max=weather.rows, bytes_max=weather.step_bytes, message_bytes=1),
             workers=weather.workers,
             workers_now=workers_now,
             shards=4,
