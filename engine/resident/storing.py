@@ -121,11 +121,7 @@ class StoreAccess:
         self._last = chain
         known = set() if former is None else {pack.name for pack in former.packs}
         new = [pack for pack in chain.packs if pack.name not in known]
-        return VersionStored(
-            chain=chain.to_json(),
-            bytes=sum(pack.bytes for pack in new),
-            base_bytes=sum(pack.bytes for pack in new if pack.kind == "base"),
-        )
+        return VersionStored(chain=chain.to_json(), bytes=sum(pack.bytes for pack in new))
 
     def restore(self, order: RestoreDatabase) -> DatabaseRestored:
         """A database that is there goes only when the new one is whole, unless the disk has no room for both. Raises StoreFault and

@@ -7,12 +7,11 @@ from engine.resident.messages.message import Answer, BesideOrder
 
 
 class VersionStored(Answer):
-    """The store has the worker's state of the version. `chain` says where, as JSON (storage/remote/chain.py). `bytes`: that were written for it,
-    and `base_bytes` those of them that are a new base."""
+    """The store has the worker's state of the version. `chain` says where, as JSON (storage/remote/chain.py). `bytes`: that were written for
+    it."""
 
     chain: str
     bytes: int
-    base_bytes: int
 
 
 class StoreVersion(BesideOrder[VersionStored]):
