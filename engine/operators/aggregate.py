@@ -50,7 +50,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, Fed, Growth, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey, distinct_keys
-from engine.operators.names import named_by, of_calls
+from engine.operators.names import OF_GROUP_AND_CALLS
 from engine.rows import zset
 from engine.rows.hashing import identity_columns
 
@@ -306,7 +306,7 @@ AGGREGATE = Operator(
     growth=Growth(retraction=lambda node: REPLACES, is_needed=False, is_relied_on=_relies_on_growth),
     state=StateUse(keeps=_keeps, content=ContentOfState(), fed=Fed(always, _content), traces_in_recursion=None),
     names=Wording(
-        columns=named_by(lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming)),
+        columns=OF_GROUP_AND_CALLS,
         text=lambda node: words.aggregate(node.group, node.calls, "c"),
         user_name=lambda node: None,
     ),

@@ -19,7 +19,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.fed_rows import below, columns_by_place, within
 from engine.operators.keys import ColocatedKey, distinct_keys
-from engine.operators.names import by_places, named_by
+from engine.operators.names import OF_PLACES
 from engine.rows import zset
 from engine.rows.hashing import Hashes, slot_of
 from engine.state.runs import as_rows, as_zset
@@ -102,7 +102,7 @@ CARRIED_TABLE = Operator(
         traces_in_recursion=None,
     ),
     names=Wording(
-        columns=named_by(lambda node, inputs, naming: by_places(node.places, inputs[0])),
+        columns=OF_PLACES,
         text=lambda node: f"by {words.columns(node.key)}, level {node.level}",
         user_name=lambda node: None,
     ),

@@ -32,7 +32,7 @@ from engine.operators.base import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
-from engine.operators.names import OF_FIRST, named_by, of_calls
+from engine.operators.names import OF_FIRST, OF_GROUP_AND_CALLS
 from engine.operators.sessions import merge_sessions
 from engine.rows import zset
 from engine.state.forgetting import forget, rows_of_groups, select_rows
@@ -148,7 +148,7 @@ CLOSING_AGGREGATE = Operator(
         traces_in_recursion=None,
     ),
     names=Wording(
-        columns=named_by(lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming)),
+        columns=OF_GROUP_AND_CALLS,
         text=_text_of_aggregate,
         user_name=lambda node: None,
     ),

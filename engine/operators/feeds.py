@@ -36,7 +36,7 @@ from engine.operators.descriptor import (
 )
 from engine.operators.fed_rows import columns_by_place, within
 from engine.operators.keys import ColocatedKey, net_rows_by_key
-from engine.operators.names import OF_FIRST, Names, Naming, by_places, named_by
+from engine.operators.names import OF_FIRST, OF_PLACES, Names, Naming, named_by
 from engine.rows import zset
 from engine.rows.hashing import HASH_BITS, Hashes, slot_of
 from engine.state.runs import as_rows, as_zset
@@ -244,7 +244,7 @@ RENAMED = Operator(
     growth=FOLLOWS_INPUTS,
     state=NO_STATE,
     names=Wording(
-        columns=named_by(lambda node, inputs, naming: by_places(node.places, inputs[0])),
+        columns=OF_PLACES,
         text=lambda node: "with the columns of the view now",
         user_name=lambda node: None,
     ),
