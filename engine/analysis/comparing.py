@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from engine.analysis.draining import groups_of, key_within
 from engine.analysis.filling import Compared, ComparedBy, OutputTakenBack
-from engine.analysis.history import Feed, Histories, Recomputed, Take, content_now, parts_of
+from engine.analysis.history import Feed, Histories, Recomputed, Take, content_now, takes_within
 from engine.analysis.project_match import ProjectMatch
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
@@ -207,4 +207,4 @@ def _key(view: Node, place: Key | None) -> Key:
 
 def is_read_from_state(take: Take) -> bool:
     """Whether feeds, and what can be computed over them without state, give these rows."""
-    return all(isinstance(part, Feed | Recomputed) for part in parts_of([take]))
+    return all(isinstance(part, Feed | Recomputed) for part in takes_within([take]))

@@ -154,7 +154,7 @@ def histories(
         if index not in of:
             below = nodes[index].inputs
             of[index] = (Carry(below[0], carried[index]),) if index in carried else tuple(map(finder.take, below))
-            waiting += (each.node for each in parts_of(of[index]) if isinstance(each, Young))
+            waiting += (each.node for each in takes_within(of[index]) if isinstance(each, Young))
     made = Histories(dict(sorted(of.items())))
     made.check(found)
     return made
@@ -232,7 +232,7 @@ class _HistoryFinder:
         return Reread(index, source.handle)
 
 
-def parts_of(takes: Iterable[Take]) -> Iterator[Take]:
+def takes_within(takes: Iterable[Take]) -> Iterator[Take]:
     """These and what they are made of. Each node comes once, because it takes the same for all that read it."""
     seen: set[int] = set()
     waiting = list(reversed(list(takes)))
@@ -247,9 +247,9 @@ def parts_of(takes: Iterable[Take]) -> Iterator[Take]:
 
 def leaves_of(takes: Iterable[Take]) -> tuple[Feed | Reread | Carry | NoHistory, ...]:
     """Where the rows begin that these inputs take, each once and in order."""
-    return tuple(each for each in parts_of(takes) if isinstance(each, Feed | Reread | Carry | NoHistory))
+    return tuple(each for each in takes_within(takes) if isinstance(each, Feed | Reread | Carry | NoHistory))
 
 
 def twins_of(takes: Iterable[Take]) -> tuple[Twin, ...]:
     """The nodes that are computed a second time, each once."""
-    return tuple(each for each in parts_of(takes) if isinstance(each, Twin))
+    return tuple(each for each in takes_within(takes) if isinstance(each, Twin))

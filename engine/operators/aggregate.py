@@ -44,7 +44,7 @@ from engine.operators.aggregate_totals import (
     combine,
     zero_totals,
 )
-from engine.operators.aggregate_values import encode
+from engine.operators.aggregate_values import encode_values
 from engine.operators.arrangement import by_group
 from engine.operators.base import StepContext
 from engine.operators.descriptor import ContentOfState, Fed, Growth, Operator, OutputFacts, StateUse, Wording, always
@@ -69,7 +69,7 @@ def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepCon
     plan = aggregate_plan_of(node.group, node.calls, delta.schema.types[:-1], append_only)
     batch = Batch(plan, delta, context.key(0, node.group))
     fresh = fresh_totals(plan, batch, context)
-    return advance(plan, node.types, batch.keys, fresh, context, first=first, batch=batch)
+    return advance_totals(plan, node.types, batch.keys, fresh, context, first=first, batch=batch)
 
 
 def is_first_output(group: Sequence[Column], context: StepContext) -> bool:
@@ -77,7 +77,7 @@ def is_first_output(group: Sequence[Column], context: StepContext) -> bool:
     return not group and context.is_first and context.step.owns_keyless
 
 
-def advance(
+def advance_totals(
     plan: AggregatePlan,
     types: Sequence[pa.DataType],
     keys: GroupKeys,
@@ -169,7 +169,7 @@ class Batch:
     def net(self, argument: Ordered) -> Net:
         """(values, encoded values, weights, groups): every pair of group and value once, with a weight that is not 0."""
         values, weights, groups = self.present(argument.argument, argument.raw)
-        encoded = encode(values)
+        encoded = encode_values(values)
         sequence, starts = zset.group_rows([pa.array(groups), encoded], len(groups))
         totals = np.add.reduceat(weights[sequence], starts) if len(starts) else weights[:0]
         kept = totals != 0

@@ -28,7 +28,7 @@ from engine.operators.aggregate_functions import (
 from engine.operators.aggregate_moments import Spread
 from engine.operators.aggregate_plan import CO_MOMENT_SUMS, MOMENT_SUMS, AggregatePlan, ArgumentSums, Ordered
 from engine.operators.aggregate_totals import GroupTotals
-from engine.operators.aggregate_values import decode
+from engine.operators.aggregate_values import decode_values
 
 
 class Result(NamedTuple):
@@ -90,7 +90,7 @@ def _extreme(
     encoded = totals.extremes[plan.extreme(call)]
     if order.has_codes(shared.type):
         return order.values_of(encoded.to_numpy(), shared.type, valid)
-    return decode(encoded, shared.type)
+    return decode_values(encoded, shared.type)
 
 
 def _spread(plan: AggregatePlan, totals: GroupTotals, shared: ArgumentSums) -> Spread:

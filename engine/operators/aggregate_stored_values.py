@@ -15,7 +15,7 @@ from base.arrays import Int64s, fill
 from engine.operators.aggregate_errors import negative_count
 from engine.operators.aggregate_plan import EXTREMES_SLOT, AggregatePlan, ExtremeOfArgument, Ordered
 from engine.operators.aggregate_totals import GroupKeys, GroupTotals
-from engine.operators.aggregate_values import GroupValues, encode, sorted_values
+from engine.operators.aggregate_values import GroupValues, encode_values, sorted_values
 from engine.operators.base import StepContext
 from engine.rows.hashing import Hashes, hash_columns
 from engine.state.extremes import ValueChange, search
@@ -81,7 +81,7 @@ def find_appearing(
 
 def no_change(argument: Ordered) -> Net:
     no_values, no_numbers = pa.array([], argument.type), np.zeros(0, np.int64)
-    return no_values, encode(no_values), no_numbers, no_numbers
+    return no_values, encode_values(no_values), no_numbers, no_numbers
 
 
 def read_ordered(

@@ -24,7 +24,7 @@ from engine.operators.aggregate_plan import (
     ExtremeOfArgument,
     Ordered,
 )
-from engine.operators.aggregate_values import GroupValues, encode
+from engine.operators.aggregate_values import GroupValues, encode_values
 from engine.operators.base import StepContext
 from engine.rows import zset
 from engine.rows.hashing import Hashes
@@ -119,7 +119,7 @@ def add_extreme(number: int, extreme: ExtremeOfArgument, values: pa.Array, group
         (np.maximum if extreme.highest else np.minimum).at(best, groups, order.codes_of(values))
         to.extremes[number] = pa.array(best)
     else:
-        _update_binary(number, extreme, encode(values), groups, to)
+        _update_binary(number, extreme, encode_values(values), groups, to)
 
 
 def combine(plan: AggregatePlan, old: GroupTotals, fresh: GroupTotals) -> GroupTotals:

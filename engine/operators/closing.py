@@ -26,7 +26,7 @@ from engine.operators.aggregate_plan import DISTINCT_SLOT, EXTREMES_SLOT, Aggreg
 from engine.operators.aggregate_results import results_of
 from engine.operators.aggregate_stored_values import ValueTraces, store_ordered
 from engine.operators.aggregate_totals import GroupKeys, TotalsTraces, combine
-from engine.operators.aggregate_values import encode
+from engine.operators.aggregate_values import encode_values
 from engine.operators.arrangement import add_broadcast, by_group, by_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
@@ -97,9 +97,9 @@ def traces_of(plan: AggregatePlan, keys: GroupKeys, context: StepContext) -> Ite
     yield totals.totals
     if totals.digits is not None:
         yield totals.digits
-    ordered = {encode(pa.array([], argument.type)).type for argument in plan.ordered_arguments()}
+    ordered = {encode_values(pa.array([], argument.type)).type for argument in plan.ordered_arguments()}
     yield from (ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True).trace(kind) for kind in ordered)
-    distinct = {encode(pa.array([], shared.type)).type for shared in plan.argument_sums if shared.distinct}
+    distinct = {encode_values(pa.array([], shared.type)).type for shared in plan.argument_sums if shared.distinct}
     yield from (ValueTraces(plan, keys, context, DISTINCT_SLOT, ordered=False).trace(kind) for kind in distinct)
 
 

@@ -17,7 +17,7 @@ from engine.operators import words
 from engine.operators.arrangement import by_join_key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import FOLLOWS_INPUTS, Fed, NoContent, Operator, OutputFacts, StateUse, Wording, always
-from engine.operators.error_rows import leave_out
+from engine.operators.error_rows import leave_out_errors
 from engine.operators.keys import columns_at, matchable, only
 from engine.operators.names import OF_BOTH
 from engine.rows import zset
@@ -79,7 +79,7 @@ def match_pairs(
     if context.errors is None or not pairs.num_rows:
         return keep(pairs, condition, types)
     every = _every(types)
-    return leave_out(
+    return leave_out_errors(
         context.errors,
         lambda part: try_evaluate(condition, every, part),
         lambda row: evaluate(condition, every, row),

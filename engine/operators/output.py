@@ -34,7 +34,7 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import NO_STATE, Growth, Operator, OutputFacts, Wording
-from engine.operators.error_rows import leave_out
+from engine.operators.error_rows import leave_out_errors
 from engine.operators.keys import net_rows_by_key
 from engine.operators.names import NONE
 from engine.rows import zset
@@ -123,7 +123,9 @@ def _look_for_rows_without_message(node: Output, change: pa.Table, form: OutputF
             return None
         return rows
 
-    leave_out(context.errors, attempt, partial(_check_messages, node, form), change, sign=1, types=form.schema.types)
+    leave_out_errors(
+        context.errors, attempt, partial(_check_messages, node, form), change, sign=1, types=form.schema.types
+    )
 
 
 def _check_messages(node: Output, form: OutputFormat, rows: pa.Table) -> None:

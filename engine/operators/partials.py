@@ -29,7 +29,7 @@ from engine.operators.aggregate import (
     COUNT_MAX,
     REPLACES,
     Batch,
-    advance,
+    advance_totals,
     content_of_totals,
     fresh_totals,
     is_first_output,
@@ -112,7 +112,7 @@ def step_final_aggregate(node: FinalAggregate, inputs: Sequence[pa.Table], conte
     keys, groups = keys_of(columns, delta.num_rows, context.key(0, node.group))
     sums = np.array([delta.column(node.first_sum + i).to_numpy() for i in range(plan.sums)])
     fresh = _totals(plan, sums, zset.weights_of(delta), groups, keys.count)
-    return advance(plan, node.types, keys, fresh, context, first=first)
+    return advance_totals(plan, node.types, keys, fresh, context, first=first)
 
 
 def _anywhere(group: Key) -> ColocatedKey:

@@ -12,7 +12,7 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
 from engine.operators.descriptor import FOLLOWS_INPUTS, NoContent, Operator, OutputFacts, StateUse, Wording
-from engine.operators.error_rows import leave_out
+from engine.operators.error_rows import leave_out_errors
 from engine.operators.names import OF_FIRST
 from engine.python.calls import results, try_results
 from engine.rows import zset
@@ -24,7 +24,7 @@ def step_python_map(node: PythonMap, inputs: Sequence[pa.Table], context: StepCo
         return zset.empty(node.types)
     if context.errors is None:
         return _map(node, rows)
-    return leave_out(
+    return leave_out_errors(
         context.errors,
         lambda part: _attempt(node, part),
         lambda row: _map(node, row),

@@ -37,7 +37,7 @@ from engine.operators.names import OF_FIRST
 from engine.rows import zset
 from engine.rows.hashing import Hashes, hash_columns
 from engine.state.ordered_rows import KeyedRows, SpreadRows
-from engine.state.prefixes import Cursors, PrefixChange, TraceChange, advance, before_cursor, clip, effects_of
+from engine.state.prefixes import Cursors, PrefixChange, TraceChange, advance_cursors, before_cursor, clip, effects_of
 from engine.state.runs import as_rows
 from engine.state.trace import Trace
 
@@ -61,7 +61,9 @@ def step_top_k(node: TopK, inputs: Sequence[pa.Table], context: StepContext) -> 
     if not append_only:
         some = before_cursor(trace, change, old[-1])[0] if node.count is not None else np.ones(len(group), np.bool_)
         change = TraceChange(group, rows, change.weights, effects_of(trace, stored, change, some))
-    moved = [advance(trace, stored, change, cursor, bound) for cursor, bound in zip(old, node.bounds, strict=True)]
+    moved = [
+        advance_cursors(trace, stored, change, cursor, bound) for cursor, bound in zip(old, node.bounds, strict=True)
+    ]
     _append(node, layout, trace, hashes, moved[-1] if append_only else change)
     cursors.write(old, [m.cursors for m in moved])
     return _output(node, layout, change, moved)

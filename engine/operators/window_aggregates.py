@@ -31,7 +31,7 @@ from engine.operators.aggregate_functions import FUNCTIONS, ValuesFunction
 from engine.operators.aggregate_plan import AggregatePlan, ArgumentSums, ExtremeOfArgument, aggregate_plan_of
 from engine.operators.aggregate_results import results_of
 from engine.operators.aggregate_totals import GroupTotals, products_of, zero_totals
-from engine.operators.aggregate_values import GroupValues, encode, sorted_values
+from engine.operators.aggregate_values import GroupValues, encode_values, sorted_values
 from engine.operators.window_order import Bounds, Rows, Wrong, places_of_values
 from engine.rows import zset
 
@@ -153,7 +153,7 @@ def _extremes(argument: _Argument, extreme: ExtremeOfArgument) -> pa.Array:
     values = argument.raw if extreme.raw else argument.values
     if extreme.coded:
         return pa.array(_doubling(order.codes_of(values), low, high, highest=extreme.highest))
-    encoded = encode(values)
+    encoded = encode_values(values)
     ranks = pc.rank(encoded, tiebreaker="dense").to_numpy().astype(np.int64)
     known, first = np.unique(ranks, return_index=True)
     assert len(known) == 0 or known[-1] == len(known)
@@ -185,7 +185,7 @@ def _of_all_values(call: WindowCall, rows: Rows, frames: Bounds) -> pa.Array:
     """The value of every frame."""
     assert call.argument is not None
     argument = _Argument(rows, call.argument, frames)
-    encoded = encode(argument.raw)
+    encoded = encode_values(argument.raw)
     parts = [pa.nulls(0, call.type)]
     for low, high in _portions(argument.low, argument.high):
         lengths = high - low

@@ -24,7 +24,7 @@ from base.standard_streams import forgive_standard_error
 from base.term import Term
 from engine.resident.addresses import host_towards
 from engine.resident.companions import Companions
-from engine.resident.fingerprint import fingerprint, release
+from engine.resident.fingerprint import fingerprint, own_release
 from engine.resident.frames import WIRE_VERSION, Frame
 from engine.resident.mesh import WAIT_SECONDS
 from engine.resident.messages import Accompany, Holds, Refuse, Register, SocketAddress, Welcome
@@ -79,7 +79,7 @@ def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
     """The body of the Spark job of a worker. It keeps its task slot until its companions have ended too. Raises OtherWireVersion."""
     if assignment.wire != WIRE_VERSION:
         raise OtherWireVersion(
-            f"host {socket.gethostname()} has Stepwell {release()} with wire version {WIRE_VERSION}, and the service has wire version "
+            f"host {socket.gethostname()} has Stepwell {own_release()} with wire version {WIRE_VERSION}, and the service has wire version "
             f"{assignment.wire}"
         )
     companions = Companions(lambda: pickle.dumps(replace(assignment, is_companion=True)))
@@ -191,7 +191,7 @@ def introduce(assignment: Assignment, transport: Transport, control: Connection,
         pid=outside.pid(),
         address=transport.address,
         fingerprint=fingerprint(),
-        release=release(),
+        release=own_release(),
         folder=str(folder.databases) if folder is not None and name else "",
         folder_name=name,
         folder_fault=None if name else fault,

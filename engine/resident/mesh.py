@@ -23,11 +23,11 @@ from engine.analysis.stages import Channel, StagePlan, channels_of
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer, Frame
 from engine.resident.messages import Copies, Hello, Pieces, SocketAddress, Staged, StageRows
-from engine.resident.received import table_of
+from engine.resident.received import received_table
 from engine.resident.strangers import Strangers
 from engine.resident.tokens import same_token
 from engine.resident.transport import Accepted, Arrived, Connection, Disconnected, Event, Events, Transport
-from engine.run.exchange import ExchangeMessage, schema_of, to_buffer
+from engine.run.exchange import ExchangeMessage, channel_schema, to_buffer
 from engine.run.tasks import PeerFailed
 
 CONNECT_SECONDS_MAX = 10.0
@@ -71,7 +71,7 @@ class Mesh:
     def adopt(self, plan: StagePlan) -> None:
         """The next step has this plan. All peers adopt it before one of them is given a step."""
         self._channels = channels_of(plan)
-        self._schemas = [schema_of(channel, plan.circuit) for channel in self._channels]
+        self._schemas = [channel_schema(channel, plan.circuit) for channel in self._channels]
         self._numbers = {channel: number for number, channel in enumerate(self._channels)}
 
     def join(self, worker: int, members: Sequence[tuple[int, SocketAddress]]) -> None:
@@ -195,7 +195,7 @@ class Mesh:
                 )
             channel = self._channels[number]
             what = f"worker {peer} has sent rows of node {channel.producer} in stage {message.stage}"
-            tables[channel] = table_of(data, self._schemas[number], what)
+            tables[channel] = received_table(data, self._schemas[number], what)
         return tables
 
     def _number_of(self, connection: Connection) -> int | None:

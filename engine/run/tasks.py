@@ -27,7 +27,7 @@ from engine.operators.scattered_keys import ScatteredKey
 from engine.run.clearing import clear_tables
 from engine.run.exchange import ExchangeMessage
 from engine.run.reading_again import not_read_again
-from engine.run.refused import leave_out, name_key
+from engine.run.refused import leave_out_refused, name_key
 from engine.run.sources import SourceReport, SourceTable, extras_of_all, of_worker, read_sources
 from engine.run.stage import StageResult, WorkerStep, name_of, run_stage
 from engine.run.step_input import StepInput
@@ -249,7 +249,7 @@ class StepTask:
                     raise
                 self._outcome.add(result)
                 if result.found.refused:
-                    leave_out(
+                    leave_out_refused(
                         result.found.refused,
                         self._setup,
                         given=given,

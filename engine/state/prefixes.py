@@ -128,7 +128,7 @@ def before_cursor(trace: Trace, change: TraceChange, cursors: Cursors) -> tuple[
     return is_before.to_numpy(zero_copy_only=False), is_at.to_numpy(zero_copy_only=False)
 
 
-def advance(trace: Trace, rows: OrderedRows, change: TraceChange, cursors: Cursors, bound: int) -> PrefixChange:
+def advance_cursors(trace: Trace, rows: OrderedRows, change: TraceChange, cursors: Cursors, bound: int) -> PrefixChange:
     """Moves the cursors of the prefixes of `bound` rows. The change has not been appended to the trace yet. `rows`: those of the trace, by keys
     whose numbers are those of the cursors."""
     assert bound > 0

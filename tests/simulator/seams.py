@@ -236,7 +236,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         (copying, {"COPY_BYTES": 2 * CUT_BYTES}),
         (folds, {"LOOKS_AT_FOLDS": (1, 2, 3)}),
         (copies, {"FRAME_BYTES_MIN": 1, "STAGE_BYTES": CUT_BYTES}),
-        (mesh, {"to_buffer": _same, "table_of": _as_it_is}),
+        (mesh, {"to_buffer": _same, "received_table": _as_it_is}),
         (host_folder, {"shutil": SimpleNamespace(rmtree=_remove, disk_usage=lambda folder: _ROOM)}),
         (registration, {"fingerprint": _nothing_differs}),
         (
