@@ -41,7 +41,7 @@ BASE_STEPS, SETTLING_STEPS = 60, 10
 checkpoints or more, because a change has some as well."""
 
 CHECKPOINTS = 4
-"""After a start: by then a worker has compacted its file (LOOKS_AT_FOLDS in engine/resident/worker.py)."""
+"""After a start: by then a worker has compacted its file (LOOKS_AT_FOLDS in engine/resident/folds.py)."""
 
 CHANGES = (
     (("live", 3), ("live", 2)),

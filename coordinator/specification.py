@@ -16,13 +16,13 @@ from coordinator.topic_names import log_topic_of, plan_topic_of, transactional_i
 from engine.analysis.marking import Marks
 from engine.analysis.release import Revisions, revisions_of
 from engine.model.circuit import Circuit
-from engine.model.layout import SHARDS_FIXED, Dynamic, Fixed, Policy
+from engine.model.layout import SHARDS_FIXED, DynamicShards, FixedShards, Policy
 from engine.run.sources import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat, TableFormat
 from io_kafka.formats.encodings import WithRegistry
 from io_kafka.registry.address import RegistryAddress
-from io_kafka.step_log.division import Limits
+from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.layout_records import AutoBounds
 from storage.host_folder import StateLocation
 from storage.remote.place import StorePlace
@@ -135,7 +135,7 @@ class PipelineSpec:
     inputs: tuple[InputTopic, ...]
     outputs: tuple[OutputTopic, ...]
     kafka: KafkaSettings
-    limits: Limits
+    limits: StepLimits
     workers: int | None = None
     """The number of workers in the project's settings; see WorkersWanted."""
     workers_now: int | None = None
@@ -210,7 +210,7 @@ class PipelineSpec:
     @property
     def policy(self) -> Policy:
         """How a new state is divided into shards."""
-        return Fixed(self.shards) if self.inaccuracy is None else Dynamic(self.inaccuracy)
+        return FixedShards(self.shards) if self.inaccuracy is None else DynamicShards(self.inaccuracy)
 
     @property
     def wanted(self) -> WorkersWanted:

@@ -169,7 +169,7 @@ class Crash(BaseException):
 
 
 @dataclass(eq=False)
-class Order:
+class CrashOrder:
     """One action at one point, which is obeyed once. `after`: a point before the first visit to which no visit counts."""
 
     point: Point
@@ -199,7 +199,7 @@ class Order:
 
 
 _lock = threading.Lock()
-_orders: list[Order] = []
+_orders: list[CrashOrder] = []
 
 
 def reached(point: Point, worker: int | None = None) -> None:
@@ -222,7 +222,7 @@ def _obey(point: Point, worker: int | None) -> None:
         _ACTIONS[order.action](f"{point} (worker {worker}, visit {order.visit})")
 
 
-def _first_in_all(order: Order) -> bool:
+def _first_in_all(order: CrashOrder) -> bool:
     folder = os.environ.get(ONCE_VARIABLE)
     if folder is None:
         return True
@@ -249,7 +249,7 @@ _ACTIONS: dict[Action, Callable[[str], None]] = {"kill": _kill, "stop": _stop, "
 
 
 @contextmanager
-def arm(*orders: Order) -> Iterator[Sequence[Order]]:
+def arm(*orders: CrashOrder) -> Iterator[Sequence[CrashOrder]]:
     """Arms points of this process while the body runs. Yields the orders, whose `visits` say how often each point was reached."""
     _orders.extend(orders)
     try:
@@ -262,7 +262,7 @@ def arm(*orders: Order) -> Iterator[Sequence[Order]]:
 _FORM = re.compile(r"\s*(?:([a-z_.]+)>)?([a-z_.]+)(?:/(\d+))?(?:@(\d+))?=([a-z]+)\s*")
 
 
-def parse(text: str) -> list[Order]:
+def parse(text: str) -> list[CrashOrder]:
     """The orders in a value of STEPWELL_CRASH. Raises ValueError if one has another form."""
     orders = []
     for item in filter(str.strip, text.split(",")):
@@ -275,7 +275,7 @@ def parse(text: str) -> list[Order]:
                 f"{VARIABLE}: {item.strip()!r} is no [FIRST>]POINT[/WORKER][@N]=ACTION; points are {', '.join(POINTS)}"
             )
         worker = None if found[3] is None else int(found[3])
-        orders.append(Order(point, action, int(found[4] or 1), worker, after=after))
+        orders.append(CrashOrder(point, action, int(found[4] or 1), worker, after=after))
     return orders
 
 

@@ -49,7 +49,7 @@ COMMANDS = {
 
 
 @dataclass(frozen=True)
-class _Name:
+class _Completion:
     """What a shell may complete a word to."""
 
     value: str
@@ -69,7 +69,7 @@ class _Commands(TyperGroup):
         """The names alone: the help of each would load its module, and all of them take seconds."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        return [_Name(name) for name in COMMANDS if name.startswith(incomplete)]
+        return [_Completion(name) for name in COMMANDS if name.startswith(incomplete)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:

@@ -2,7 +2,7 @@
 
 A rollback takes several transactions, each of which is a piece:
 
-    Verify --> Clear(from the first key) --> Clear(from the next key) ... --> Restore ... --> Done
+    Verify --> ClearRecords(from the first key) --> ClearRecords(from the next key) ... --> RestoreRecords ... --> Done
 
 A crash between two of them leaves a database that can open this version alone, and the next `open` goes on. A description does not say how far
 the two walks are (folding.py), so an `open` that finds one of them begins with the first walk again.
@@ -28,14 +28,14 @@ class Verify:
 
 
 @dataclass(frozen=True)
-class Clear:
+class ClearRecords:
     """The first walk is to remove the records that the undo log deletes or replaces, from this key on."""
 
     next_key: bytes
 
 
 @dataclass(frozen=True)
-class Restore:
+class RestoreRecords:
     """The second walk is to restore the records that the undo log still has."""
 
 
@@ -44,7 +44,7 @@ class Done:
     """The records are those of the version."""
 
 
-Due = Verify | Clear | Restore
+Due = Verify | ClearRecords | RestoreRecords
 Phase = Due | Done
 
 
@@ -63,7 +63,7 @@ def phase_of(present: Description, version: VersionId, before: Rolled | None) ->
         return before.phase
     if version != present.last:
         return Verify()
-    return Done() if present.merge_progress is None else Clear(b"")
+    return Done() if present.merge_progress is None else ClearRecords(b"")
 
 
 def roll_back_piece(
@@ -79,13 +79,13 @@ def roll_back_piece(
             progress = MergeProgress("", old.table_bytes, 0)
             checksums = old.record_set_checksums[:1]
             verified = replace(unopened, versions=(version,), record_set_checksums=checksums, merge_progress=progress)
-            return Rolled(verified, Clear(b""))
-        case Clear(next_key):
+            return Rolled(verified, ClearRecords(b""))
+        case ClearRecords(next_key):
             size_changes, following = folding.clear_for_undo(writer, next_key, _live_bytes(old))
-            next_phase = Restore() if following is None else Clear(following)
-        case Restore():
+            next_phase = RestoreRecords() if following is None else ClearRecords(following)
+        case RestoreRecords():
             size_changes, has_more = folding.undo_piece(writer, place, _live_bytes(old))
-            next_phase = Restore() if has_more else Done()
+            next_phase = RestoreRecords() if has_more else Done()
         case _:
             assert_never(phase)
     assert old.merge_progress is not None, "a walk over records that are those of a version"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from xxhash import xxh3_128_hexdigest
 
 from storage.remote.errors import ObjectMissing
-from storage.remote.objects_protocol import ObjectInfo, Written
+from storage.remote.objects_protocol import ObjectInfo, WrittenObject
 
 
 class MemoryStore:
@@ -16,10 +16,10 @@ class MemoryStore:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
 
-    def write(self, name: str, pieces: Iterable[bytes]) -> Written:
+    def write(self, name: str, pieces: Iterable[bytes]) -> WrittenObject:
         content = b"".join(pieces)
         self.objects[name] = content
-        return Written(len(content), xxh3_128_hexdigest(content))
+        return WrittenObject(len(content), xxh3_128_hexdigest(content))
 
     def read(self, name: str) -> Iterator[bytes]:
         if name not in self.objects:

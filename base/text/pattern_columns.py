@@ -21,12 +21,12 @@ from base.text.patterns import (
     MONTHS,
     PATTERNS_KEPT_MAX,
     WEEKDAYS,
-    Field,
     Kind,
+    LiteralText,
     Part,
+    PatternField,
     Patterns,
     Section,
-    Text,
     lacks,
     parts_of,
     reader,
@@ -105,22 +105,22 @@ def _one_by_one(values: Int64s, null: Bools, pattern: str, kind: Kind) -> pa.Arr
 
 
 @lru_cache(PATTERNS_KEPT_MAX)
-def _fixed_parts(pattern: str, kind: Kind) -> tuple[Text | Field, ...] | None:
+def _fixed_parts(pattern: str, kind: Kind) -> tuple[LiteralText | PatternField, ...] | None:
     """The parts of each text, if all of them always have one width."""
     parts = tuple(_flat(parts_of(pattern), kind))
     return parts if parts and all(_width(part) is not None for part in parts) else None
 
 
-def _flat(parts: tuple[Part, ...], kind: Kind) -> Iterator[Text | Field]:
+def _flat(parts: tuple[Part, ...], kind: Kind) -> Iterator[LiteralText | PatternField]:
     for part in parts:
         if not isinstance(part, Section):
             yield part
-        elif not any(isinstance(inner, Field) and lacks(kind, inner.letter) for inner in part.parts):
+        elif not any(isinstance(inner, PatternField) and lacks(kind, inner.letter) for inner in part.parts):
             yield from _flat(part.parts, kind)
 
 
-def _width(part: Text | Field) -> int | None:
-    if isinstance(part, Text):
+def _width(part: LiteralText | PatternField) -> int | None:
+    if isinstance(part, LiteralText):
         return len(part.text.encode())
     letter, count = _plain(part)
     if letter == "y":
@@ -135,12 +135,12 @@ def _width(part: Text | Field) -> int | None:
     return None if zone is None else len(zone)
 
 
-def _plain(field: Field) -> tuple[str, int]:
+def _plain(field: PatternField) -> tuple[str, int]:
     letter = "M" if field.letter == "L" else field.letter
     return letter, 3 if letter == "E" and field.count < 3 else field.count
 
 
-def _by_layout(layout: tuple[Text | Field, ...], number: Int64s, of_day: Int64s) -> pa.Array:
+def _by_layout(layout: tuple[LiteralText | PatternField, ...], number: Int64s, of_day: Int64s) -> pa.Array:
     year, month, day = _civil(number)
     width = sum(_width(part) or 0 for part in layout)
     chars = np.empty((len(number), width), np.uint8)
@@ -150,7 +150,7 @@ def _by_layout(layout: tuple[Text | Field, ...], number: Int64s, of_day: Int64s)
         assert size is not None, "so it was chosen"
         into = chars[:, at : at + size]
         at += size
-        if isinstance(part, Text):
+        if isinstance(part, LiteralText):
             into[:] = np.frombuffer(part.text.encode(), np.uint8)
             continue
         letter, count = _plain(part)
@@ -275,9 +275,9 @@ def _layouts(pattern: str, kind: Kind) -> dict[int, tuple[_Place, ...]]:
 def _begins(section: Part) -> str | None:
     """The characters with which what is in a section can begin, if these are none of a number or a word."""
     inner = section.parts[0] if isinstance(section, Section) and section.parts else None
-    if isinstance(inner, Text) and inner.text and not inner.text[0].isalnum():
+    if isinstance(inner, LiteralText) and inner.text and not inner.text[0].isalnum():
         return inner.text[0]
-    return "Z+-" if isinstance(inner, Field) and inner.letter in "Xx" else None
+    return "Z+-" if isinstance(inner, PatternField) and inner.letter in "Xx" else None
 
 
 def _places(form: tuple[Part, ...], kind: Kind, zone: bool) -> tuple[_Place, ...] | None:
@@ -287,7 +287,7 @@ def _places(form: tuple[Part, ...], kind: Kind, zone: bool) -> tuple[_Place, ...
     for part in form:
         if isinstance(part, Section):
             return None
-        if isinstance(part, Text):
+        if isinstance(part, LiteralText):
             place = _Place(" ", at, len(part.text.encode()), part.text.encode())
         else:
             letter, count = _plain(part)

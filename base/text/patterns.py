@@ -68,12 +68,12 @@ NO_PATTERNS = Patterns()
 
 
 @dataclass(frozen=True)
-class Text:
+class LiteralText:
     text: str
 
 
 @dataclass(frozen=True)
-class Field:
+class PatternField:
     letter: str
     count: int
 
@@ -85,7 +85,7 @@ class Section:
     parts: tuple[Part, ...]
 
 
-Part = Text | Field | Section
+Part = LiteralText | PatternField | Section
 
 
 @lru_cache(PATTERNS_KEPT_MAX)
@@ -98,12 +98,12 @@ def parts_of(pattern: str) -> tuple[Part, ...]:
         position += 1
         if c == "'":
             text, position = _text_in_quotes(pattern, position)
-            open_[-1].append(Text(text))
+            open_[-1].append(LiteralText(text))
         elif c.isascii() and c.isalpha():
             count = 1
             while pattern.startswith(c, position):
                 count, position = count + 1, position + 1
-            open_[-1].append(Field(c, count))
+            open_[-1].append(PatternField(c, count))
         elif c == "[":
             open_.append([])
         elif c == "]":
@@ -113,7 +113,7 @@ def parts_of(pattern: str) -> tuple[Part, ...]:
         elif c in "{}#":
             raise BadPattern(f"{c} is not supported")
         else:
-            open_[-1].append(Text(c))
+            open_[-1].append(LiteralText(c))
     while len(open_) > 1:  # Java takes a section that is not closed
         _close(open_)
     return tuple(open_[0])
@@ -224,11 +224,11 @@ def _sequence(parts: tuple[Part, ...], kind: Kind, optional: bool = False) -> _W
     whole = True
     for part in parts:
         match part:
-            case Text(text):
+            case LiteralText(text):
                 writers.append(text)
             case Section(inner):
                 writers.append(_section(_sequence(inner, kind, optional=True)))
-            case Field(letter, count):
+            case PatternField(letter, count):
                 write = _field(letter, count)
                 if lacks(kind, letter):
                     if not optional:
@@ -282,7 +282,7 @@ def reader(pattern: str, kind: Kind) -> ReadOne:
     letters = ["M" if field.letter == "L" else field.letter for field in fields]
     _check_read(pattern, parts, letters)
     compiled = re.compile(_expression(parts), re.DOTALL)
-    two_digits = Field("y", 2) in fields
+    two_digits = PatternField("y", 2) in fields
 
     def read(text: str) -> int | None:
         match = compiled.fullmatch(text)
@@ -294,15 +294,15 @@ def reader(pattern: str, kind: Kind) -> ReadOne:
     return read
 
 
-def _fields(parts: tuple[Part, ...], optional: bool = False) -> Iterator[tuple[Field, bool]]:
+def _fields(parts: tuple[Part, ...], optional: bool = False) -> Iterator[tuple[PatternField, bool]]:
     """All fields, and whether they are within a section."""
     for part in parts:
         match part:
-            case Field():
+            case PatternField():
                 yield part, optional
             case Section(inner):
                 yield from _fields(inner, True)
-            case Text():
+            case LiteralText():
                 pass
             case _:
                 assert_never(part)
@@ -325,17 +325,17 @@ def _check_read(pattern: str, parts: tuple[Part, ...], letters: list[str]) -> No
 
 
 def _expression(parts: tuple[Part, ...]) -> str:
-    expression, run = "", list[Field]()  # the fields of digits that follow each other directly
+    expression, run = "", list[PatternField]()  # the fields of digits that follow each other directly
     for place, part in enumerate(parts):
         match part:
-            case Text(text):
+            case LiteralText(text):
                 expression += "".join(_literal(c) for c in text)
                 run = []
             case Section(inner):
                 _check_section(inner, run)
                 expression += f"(?:{_expression(inner)})?+"
-                run = [*run, Field("S", 1)] if run else []
-            case Field(letter, count):
+                run = [*run, PatternField("S", 1)] if run else []
+            case PatternField(letter, count):
                 letter = "M" if letter == "L" else letter
                 piece = _READ.get((letter, count))
                 if piece is None:
@@ -351,7 +351,7 @@ def _expression(parts: tuple[Part, ...]) -> str:
     return expression
 
 
-def _check_run(run: list[Field], field: Field, rest: tuple[Part, ...]) -> None:
+def _check_run(run: list[PatternField], field: PatternField, rest: tuple[Part, ...]) -> None:
     """Java divides the digits of fields that follow each other by their widths, which is done here for the usual ones only."""
     if not run:
         return
@@ -364,8 +364,8 @@ def _check_run(run: list[Field], field: Field, rest: tuple[Part, ...]) -> None:
         )
 
 
-def _check_section(inner: tuple[Part, ...], run: list[Field]) -> None:
-    if inner and isinstance(inner[0], Field) and inner[0].letter in _DIGITS and run:
+def _check_section(inner: tuple[Part, ...], run: list[PatternField]) -> None:
+    if inner and isinstance(inner[0], PatternField) and inner[0].letter in _DIGITS and run:
         raise BadPattern("digits of an optional section directly behind other digits are not supported in reading")
     if inner and isinstance(inner[0], Section):
         raise BadPattern("a section that begins with a section is not supported in reading")

@@ -21,7 +21,7 @@ from engine.analysis.content import content_of
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
 from engine.model.circuit import Circuit, View
-from engine.model.layout import Fixed, Layout
+from engine.model.layout import FixedShards, Layout
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.operators.base import StepContext
@@ -44,7 +44,7 @@ class Running:
         circuit.check()
         self.circuit = circuit
         self.plan = plan_stages(circuit)
-        self.placement = Placement.of(Layout.initial(Fixed(), workers), {})
+        self.placement = Placement.of(Layout.initial(FixedShards(), workers), {})
         self.facts = RunFacts(
             tuple(range(len(circuit.nodes))), append_only_inputs(circuit), partitions={}, schema_ids={}
         )

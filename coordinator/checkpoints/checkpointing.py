@@ -24,7 +24,7 @@ from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import views_before
 from engine.model.numbers import number_of
 from engine.resident.crew import Crew
-from engine.resident.messages import Folded
+from engine.resident.messages import LayerFolded
 from engine.run.tasks import TaskSetup
 from faults.points import reached
 from io_kafka.clients.topics import Topics
@@ -55,7 +55,7 @@ class Checkpointing:
         self._monotonic = spec.kafka.outside.monotonic
         self._truncation = Truncation(topics, self._monotonic)
         self._began_at = self._monotonic()
-        self._folded: dict[int, Folded] = {}
+        self._folded: dict[int, LayerFolded] = {}
         self._fold_told_at = 0.0
         self._is_hurried = False
         self.is_folding = False
@@ -147,7 +147,7 @@ class Checkpointing:
         self.node_bytes = bytes_of_nodes(self._folded.values())
 
 
-def bytes_of_nodes(folded: Iterable[Folded]) -> dict[int, int]:
+def bytes_of_nodes(folded: Iterable[LayerFolded]) -> dict[int, int]:
     found: dict[int, int] = {}
     for each in folded:
         for table, size in each.table_bytes.items():
@@ -157,7 +157,7 @@ def bytes_of_nodes(folded: Iterable[Folded]) -> dict[int, int]:
     return found
 
 
-def bytes_of(folded: Iterable[Folded], setup: TaskSetup) -> tuple[dict[str, int], dict[str, int]]:
+def bytes_of(folded: Iterable[LayerFolded], setup: TaskSetup) -> tuple[dict[str, int], dict[str, int]]:
     """The bytes of all workers together: (live state, by the view that owns it; bytes on disk, by layer)."""
     tables: dict[str, int] = {}
     disk: dict[str, int] = {}

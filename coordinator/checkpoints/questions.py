@@ -28,7 +28,7 @@ from engine.errors import TaskLost
 from engine.resident.crew import Crew
 from engine.resident.frames import Buffer
 from engine.resident.messages import Contents
-from engine.resident.received import table_of
+from engine.resident.received import received_table
 from engine.resident.roster import RECOVERABLE
 
 _log = structlog.get_logger("coordinator.checkpoints.questions")
@@ -201,7 +201,7 @@ def _check(views: Sequence[str], found: Mapping[int, tuple[Contents, tuple[Buffe
                 f"worker {worker} has answered a question about {len(views)} views with {len(buffers)} tables"
             )
         for position, (view, buffer) in enumerate(zip(views, buffers, strict=True)):
-            table = table_of(buffer, schemas.get(position), f"worker {worker} has sent rows of view {view}")
+            table = received_table(buffer, schemas.get(position), f"worker {worker} has sent rows of view {view}")
             schemas.setdefault(position, table.schema)
 
 

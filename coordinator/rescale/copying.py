@@ -15,7 +15,7 @@ from base.slots import NO_SLOTS, SlotSet
 from coordinator.rescale.ways import Portion, Ways
 from engine.errors import TaskLost
 from engine.resident.crew import Crew
-from engine.resident.messages import Copy
+from engine.resident.messages import CopySlots
 
 COPY_BYTES = 32 << 20
 """The number of bytes that one order copies at most: mostly a whole portion. The destination holds them in memory."""
@@ -98,7 +98,7 @@ class Copying:
 
     @staticmethod
     def _order(crew: Crew, source: int, flow: _Flow, bytes_wanted: int) -> None:
-        order = Copy(slots=flow.offered, to=flow.to, bytes_wanted=bytes_wanted, bytes_max=COPY_BYTES)
+        order = CopySlots(slots=flow.offered, to=flow.to, bytes_wanted=bytes_wanted, bytes_max=COPY_BYTES)
         crew.slots.begin_copying(source, order)
 
     def moved(self, portion: Portion) -> int:

@@ -30,7 +30,7 @@ from engine.analysis.history import (
     Young,
     content_now,
     histories,
-    parts_of,
+    takes_within,
     twins_of,
 )
 from engine.analysis.history import (
@@ -187,7 +187,7 @@ class Comparison:
     def reads_event_time(self, view: int) -> bool:
         """Whether young nodes of the view follow a watermark."""
         nodes = self.now.circuit.nodes
-        return any(operator_of(nodes[i]).needs_append_only for i in self.members(view) if self.found.is_young(i))
+        return any(operator_of(nodes[i]).growth.is_needed for i in self.members(view) if self.found.is_young(i))
 
     def is_untold(self, name: str) -> bool:
         """Whether nothing tells what a view was, because it follows a watermark and nothing stores it."""
@@ -277,7 +277,7 @@ class Comparison:
     def needed_by(self, members: Iterable[int], old_view: int | None = None) -> Needed:
         """What these nodes take, of those that need a history. `old_view`: the previous index of a view that is computed once more as it was."""
         takes = [take for index in members for take in self.histories.of.get(index, ())]
-        tables = [each.node for each in parts_of(takes) if isinstance(each, Young) and each.node in self._tables]
+        tables = [each.node for each in takes_within(takes) if isinstance(each, Young) and each.node in self._tables]
         takes += [take for index in tables for take in self.histories.of[index]]
         needed = self._collect(takes, self.words, self.readings, self.unreadable)
         return needed if old_view is None else self._with_what_it_was(needed, old_view)
@@ -341,7 +341,7 @@ class Comparison:
         holders: set[int] = set()
         obstacles: list[tuple[str, Unreadable]] = []
         nodes = words.document.circuit.nodes
-        for take in parts_of(takes):
+        for take in takes_within(takes):
             node = nodes[take.node]
             if isinstance(take, Young) and isinstance(node, View):
                 texts.append(f"{node.name}: as it is filled")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.rereadable import Rereading, messages_of
-from engine.analysis.history import Copied, Feed, Reread, Take, Twin
+from engine.analysis.history import Feed, Recomputed, Reread, Take, Twin
 from engine.analysis.uniqueness import unique_keys
 from engine.model.circuit import View
 from engine.model.joins import SemiJoin
@@ -81,9 +81,9 @@ class _Bounds:
                 return self.comparison.rows_held_by(holder) if is_unique else None
             case Reread(handle=handle):
                 return self._messages(handle)
-            case Copied(below=below) | Twin(below=below) if isinstance(node, Union):
+            case Recomputed(below=below) | Twin(below=below) if isinstance(node, Union):
                 return self.sum_of(below)
-            case Copied(below=below) | Twin(below=below) if isinstance(node, _AT_MOST_ONE):
+            case Recomputed(below=below) | Twin(below=below) if isinstance(node, _AT_MOST_ONE):
                 return self.of(below[0])
             case _:
                 return None

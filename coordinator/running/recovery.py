@@ -31,7 +31,7 @@ from coordinator.transition.course import Course
 from engine.model.placement import Placement
 from engine.resident.crew import Crew, CrewLimits
 from engine.resident.launcher import Cluster
-from engine.resident.liveness import Limits
+from engine.resident.liveness import LivenessLimits
 from io_kafka.clients.writer import PipelineWriter
 
 
@@ -63,7 +63,7 @@ class Recovery:
         """Makes the crew of the next attempt of the epoch."""
         term, spec = Term(self._writer.epoch, self._attempts), course.start.spec
         self._attempts += 1
-        limits = CrewLimits(spec.register_s, Limits(spec.silence_s, spec.progress_s))
+        limits = CrewLimits(spec.register_s, LivenessLimits(spec.silence_s, spec.progress_s))
         tasks = expected_databases(spec, self._writer.state, course.log_id).tasks_needed
         transport = self._cluster.make_transport()
         return Crew(

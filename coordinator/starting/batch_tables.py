@@ -32,7 +32,7 @@ from io_kafka.clients.writer_faults import Fenced
 from io_kafka.errors import KafkaFault, UnknownTopic
 from io_kafka.formats.batches import MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, messages_of
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.division import Limits
+from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.records import TableRecord, TopicIdentity
 from io_kafka.step_log.state import StepLogState
 
@@ -172,7 +172,7 @@ def remove_lost_loads(pipeline: str, writer: PipelineWriter, topics: Topics) -> 
         _log.warning("a topic of a batch table that nobody needs cannot be deleted", fault=short_text(fault))
 
 
-def limits_of_tables(limits: Limits) -> Limits:
+def limits_of_tables(limits: StepLimits) -> StepLimits:
     """The bounds of a step that reads tables, whose offsets are messages of many rows."""
     rows_max = max(1, limits.rows_max // MESSAGE_ROWS_MAX)
-    return Limits(rows_max, limits.bytes_max, MESSAGE_BYTES_MAX)
+    return StepLimits(rows_max, limits.bytes_max, MESSAGE_BYTES_MAX)

@@ -15,7 +15,7 @@ from typing import assert_never
 from base.slots import SLOTS, SlotSet, drop_empty
 from base.version import EMPTY, VersionId
 from coordinator.starting.errors import WorkersUnknown
-from engine.model.layout import Dynamic, Fixed, Layout, Policy
+from engine.model.layout import DynamicShards, FixedShards, Layout, Policy
 from engine.model.placement import Placement
 from io_kafka.step_log.layout_records import (
     DynamicPart,
@@ -174,9 +174,9 @@ def owners_by_version(state: StepLogState) -> dict[VersionId, Mapping[int, str]]
 def part_of(policy: Policy) -> PolicyPart:
     """The policy as the records have it."""
     match policy:
-        case Fixed(shards):
+        case FixedShards(shards):
             return FixedPart(shards=shards)
-        case Dynamic(inaccuracy):
+        case DynamicShards(inaccuracy):
             return DynamicPart(inaccuracy=inaccuracy)
         case _:
             assert_never(policy)
@@ -185,8 +185,8 @@ def part_of(policy: Policy) -> PolicyPart:
 def _policy_of(part: PolicyPart) -> Policy:
     match part:
         case FixedPart(shards=shards):
-            return Fixed(shards)
+            return FixedShards(shards)
         case DynamicPart(inaccuracy=inaccuracy):
-            return Dynamic(inaccuracy)
+            return DynamicShards(inaccuracy)
         case _:
             assert_never(part)

@@ -23,7 +23,7 @@ from engine.analysis.event_time_sources import sources_by_watermark
 from engine.model.circuit import Circuit
 from io_kafka.clients.time_cut import OffsetsSince, TimeCut, count, evenly
 from io_kafka.offsets import OffsetRange, TopicPartition
-from io_kafka.step_log.division import Division, Limits, divide
+from io_kafka.step_log.division import Division, StepLimits, divide
 
 _log = structlog.get_logger("coordinator.stepping.dividing")
 
@@ -43,7 +43,7 @@ class Dividing:
         circuit: Circuit,
         inputs: Sequence[InputTopic],
         table_ends: Mapping[TopicPartition, int],
-        table_limits: Limits,
+        table_limits: StepLimits,
         offsets_since: OffsetsSince,
     ) -> None:
         self._table_ends, self._table_limits = table_ends, table_limits
@@ -51,7 +51,7 @@ class Dividing:
         self._last_cut = -1  # the last step that was cut by time
 
     def divide(
-        self, step: int, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limits: Limits
+        self, step: int, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limits: StepLimits
     ) -> Division | None:
         """The division of `step`, which reads from `offsets` on and at most up to `ends`. None if there is nothing to read."""
         if any(offsets[partition] < end for partition, end in self._table_ends.items()):
@@ -66,7 +66,7 @@ class Dividing:
             return fair
         return self._by_time(fair, ends)
 
-    def is_full(self, division: Division, limits: Limits) -> bool:
+    def is_full(self, division: Division, limits: StepLimits) -> bool:
         """Whether more waited when the last division was chosen than it has: it has as many rows as a step may have, or was cut by time. But no
         step is chosen ahead before it is known whether timestamps follow event time."""
         if division.step != self._last_cut:

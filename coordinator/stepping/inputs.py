@@ -27,7 +27,7 @@ from engine.analysis.event_time_sources import sides_by_watermark
 from engine.model.numbers import NumberedCircuit
 from engine.operators.table import operator_of
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.division import Division, Limits, divide
+from io_kafka.step_log.division import Division, StepLimits, divide
 from io_kafka.step_log.division_records import ranges_of
 from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.records import DivisionRecord, NodeErrors
@@ -48,7 +48,7 @@ a full step: memory bounds a step, and an error that more rows do not end belong
 
 def outputs_without_input(spec: PipelineSpec) -> bool:
     """Whether there is output before any input: constants, and counts of nothing."""
-    return any(operator_of(node).outputs_without_input(node) for node in spec.circuit.nodes)
+    return any(operator_of(node).output.comes_without_input(node) for node in spec.circuit.nodes)
 
 
 def _partitions_of(log: StepLogState, step: int) -> frozenset[TopicPartition]:
@@ -189,7 +189,7 @@ class Inputs:
         before, starts = record.division.ends, {r.where: r.start for r in record.ranges}
         now = self._ends_now(self.topics.offsets_after(before))
         rows = record.division.rows
-        limits = Limits(rows_max=self._spec.limits.rows if rows < self._spec.limits.rows else 2 * rows)
+        limits = StepLimits(rows_max=self._spec.limits.rows if rows < self._spec.limits.rows else 2 * rows)
         found = divide(record.step, starts, {partition: now[partition] for partition in starts}, limits)
         ends = (
             before
@@ -255,7 +255,7 @@ class Inputs:
         return self._dividing.divide(step, offsets, ends, self._limits)
 
     @property
-    def _limits(self) -> Limits:
+    def _limits(self) -> StepLimits:
         return self.new_nodes.limits(self._spec.limits)
 
     @property

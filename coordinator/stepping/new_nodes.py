@@ -21,7 +21,7 @@ from engine.model.numbers import NumberedCircuit
 from engine.run.reading_again import not_read_again
 from io_kafka.errors import CANNOT_READ
 from io_kafka.offsets import OffsetRange
-from io_kafka.step_log.division import Division, Limits
+from io_kafka.step_log.division import Division, StepLimits
 from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.records import DivisionRecord, InputRange, NodeErrors
 from io_kafka.step_log.state import StepLogState
@@ -67,7 +67,7 @@ class NewNodes:
         """How many messages these ranges have, which were read again. A message of a batch table counts as many rows."""
         return 0 if self._reading is None else self._reading.weight(ranges)
 
-    def limits(self, limits: Limits) -> Limits:
+    def limits(self, limits: StepLimits) -> StepLimits:
         """As long as messages are read again, a step reads half as many new ones as it may. The other half is for those."""
         if self._reading is None or self.is_paused:
             return limits

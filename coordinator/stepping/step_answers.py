@@ -23,7 +23,7 @@ from engine.model.rows import Source
 from engine.operators.error_rows import EXAMPLE_CHARACTERS_MAX
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
-from engine.resident.received import table_of
+from engine.resident.received import received_table
 from engine.run.dead_letters import DEAD_LETTER_SCHEMA
 from engine.run.sources import Checksum
 from io_kafka.offsets import OffsetRange
@@ -121,12 +121,12 @@ def _read_tables(expected: Expected, worker: WorkerOutput, answer: Answer) -> No
     for index, buffer in zip(done.output, worker.buffers, strict=False):
         node = expected.plan.circuit.nodes[index]
         assert isinstance(node, Output)
-        table = table_of(buffer, OUTPUT_MESSAGES, what, every_value=True)
+        table = received_table(buffer, OUTPUT_MESSAGES, what, every_value=True)
         if not _has_partitions(table, expected.partitions[node.handle]):
             raise TaskLost(f"{what}, which name partitions that output {node.handle} does not have")
         answer.output.setdefault(node.handle, []).append(table)
     for handle, buffer in zip(done.dead, worker.buffers[len(done.output) :], strict=True):
-        answer.dead.setdefault(handle, []).append(table_of(buffer, DEAD_LETTER_SCHEMA, what, every_value=True))
+        answer.dead.setdefault(handle, []).append(received_table(buffer, DEAD_LETTER_SCHEMA, what, every_value=True))
 
 
 def _has_partitions(messages: pa.Table, partitions: int) -> bool:

@@ -38,7 +38,7 @@ from coordinator.storing.manifest import (
 )
 from coordinator.storing.view import StoreShown
 from engine.resident.crew import Crew
-from engine.resident.messages import Stored
+from engine.resident.messages import VersionStored
 from engine.resident.roster import RECOVERABLE
 from faults.points import reached
 from io_kafka.clients.writer import PipelineWriter
@@ -73,7 +73,7 @@ class _UploadUnderWay:
     version: VersionId
     placed: Ownership
     name: str
-    answers: Mapping[int, Stored] | None = None
+    answers: Mapping[int, VersionStored] | None = None
     description: _Description | None = None
 
 
@@ -231,7 +231,7 @@ class Storing:
         self._upload = replace(upload, answers=answers)
         self.machine.uploaded()
 
-    def _poll(self, crew: Crew) -> dict[int, Stored] | None:
+    def _poll(self, crew: Crew) -> dict[int, VersionStored] | None:
         """A fault of a worker's upload is one of the upload: the state itself was only read. But a database that is lost or damaged is restored.
         Otherwise a run without steps would try to upload it for ever."""
         try:

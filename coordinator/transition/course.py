@@ -1,6 +1,6 @@
 """What the steps run: from a program of the step log to the project, the topics and the setup of workers.
 
-    step log: program of step s  ->  Running  ->  Adopt, to all workers  ->  divisions and steps
+    step log: program of step s  ->  Running  ->  AdoptProgram, to all workers  ->  divisions and steps
 
 A run begins with what it was started with, which is the revision in force alone. Every other program has its documents in the topic of plan
 documents. The project of a revision has the settings of the files, as `former_project` says.
@@ -26,7 +26,7 @@ from engine.analysis.marking import Marks
 from engine.analysis.release import Revisions
 from engine.model.filling import OF_FORMER, OF_NEXT, TAKEN_BACK, handle_of_project, is_read_again
 from engine.model.numbers import NumberedCircuit
-from engine.resident.messages import Adopt, RegisteredIds
+from engine.resident.messages import AdoptProgram, RegisteredIds
 from engine.run.program_document import Outputs, ProgramDocument, setup_of
 from engine.run.tasks import TaskSetup
 from io_kafka.clients.reader import RangeReader
@@ -54,15 +54,15 @@ class Running:
     answers: NumberedCircuit
     made_with: Revisions
     counted: tuple[int, ...] = ()
-    order: Adopt | None = None
+    order: AdoptProgram | None = None
     again: tuple[InputTopic, ...] = ()
     before: NumberedCircuit | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ProgramChoice:
-    """`program`, `readable`: see Adopt. `former`: the revision before a switch, and `taken_back` its outputs that take their content back.
-    `intent`: of the transition that the steps fill."""
+    """`program`, `readable`: see AdoptProgram. `former`: the revision before a switch, and `taken_back` its outputs that take their content
+    back. `intent`: of the transition that the steps fill."""
 
     revision: RevisionRecord
     program: str
@@ -315,8 +315,8 @@ def _readable(intent: RevisionIntent) -> Mapping[int, str]:
     return {intent.number - 1: intent.plans.present, intent.number: intent.plans.following}
 
 
-def _order(spec: PipelineSpec, choice: _ProgramChoice, outputs: Outputs, step: int) -> Adopt:
-    return Adopt(
+def _order(spec: PipelineSpec, choice: _ProgramChoice, outputs: Outputs, step: int) -> AdoptProgram:
+    return AdoptProgram(
         topic=spec.plan_topic,
         digest=choice.program,
         step=step,

@@ -10,7 +10,7 @@ from coordinator.revisions.columns_had import names_had, outputs_after
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from engine.analysis.fill_circuits import fill_circuits
-from engine.analysis.filling import Compared, FillingPrograms, Program, TakenBack
+from engine.analysis.filling import Compared, FillingPrograms, OutputTakenBack, Program
 from engine.analysis.numbering import numbers_after
 from engine.analysis.project_match import ProjectMatch
 from engine.analysis.withholding import countable
@@ -175,13 +175,13 @@ def _holds(compared: Compared, document: PlanDocument) -> HeldDifference:
     )
 
 
-def _holds_old(taken: TakenBack, document: PlanDocument) -> HeldDifference:
+def _holds_old(taken: OutputTakenBack, document: PlanDocument) -> HeldDifference:
     view = document.circuit.nodes[taken.view]
     assert isinstance(view, View)
     return HeldDifference(view=view.name, number=taken.number, appends=())
 
 
-def _handle(taken: TakenBack, document: PlanDocument) -> str:
+def _handle(taken: OutputTakenBack, document: PlanDocument) -> str:
     output = document.circuit.nodes[taken.output]
     assert isinstance(output, Output)
     return output.handle

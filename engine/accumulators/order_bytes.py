@@ -44,7 +44,7 @@ def encode(values: pa.Array) -> pa.Array:
 def decode(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
     """The reverse of `encode`. A value is null where its binary is null."""
     present = encoded.drop_null() if encoded.null_count else encoded
-    reader = _Reader(_bytes_of(present))
+    reader = _ByteReader(_bytes_of(present))
     values, _ = reader.body(_offsets_of(present)[:-1], type_)
     return _scatter(values, encoded.is_valid().to_numpy(zero_copy_only=False))
 
@@ -134,17 +134,17 @@ def _bytes_of(column: pa.Array) -> UInt8s:
     return np.frombuffer(column.buffers()[2], np.uint8)[int(offsets[0]) : int(offsets[-1])]
 
 
-class _Reader:
+class _ByteReader:
     """Reads values at many places of the same bytes at once. Each method returns the values at `places` and the places behind them."""
 
-    def __init__(self, data: UInt8s, other: _Reader | None = None) -> None:
+    def __init__(self, data: UInt8s, other: _ByteReader | None = None) -> None:
         self._data = data
         self._other = other
 
     @cached_property
-    def _reverse(self) -> _Reader:
+    def _reverse(self) -> _ByteReader:
         """The reader of the same bytes with all bits flipped."""
-        return self._other or _Reader(~self._data, self)
+        return self._other or _ByteReader(~self._data, self)
 
     @cached_property
     def _ends(self) -> Int64s:

@@ -29,7 +29,7 @@ _VALUE_BITS = 46
 """The bits of the value in a number of `spread_codes`, behind the two bits of the mark."""
 
 
-class Sorted(NamedTuple):
+class SortedBy(NamedTuple):
     """A sort key: the values, and how they are ordered."""
 
     values: pa.Array | pa.ChunkedArray
@@ -44,7 +44,7 @@ def has_order(type_: pa.DataType) -> bool:
     return order.is_ordered(type_)
 
 
-def sort_bytes(keys: Sequence[Sorted], last: UInt64s) -> pa.Array:
+def sort_bytes(keys: Sequence[SortedBy], last: UInt64s) -> pa.Array:
     """The bytes of each row, as a binary array without nulls. `last`: one number for each row, by which rows with equal keys are ordered."""
     parts = [_key(canonical(key.values), key.ascending, key.nulls_first) for key in keys]
     return order_bytes.join_parts(*parts, order_bytes.words(last))

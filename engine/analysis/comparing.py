@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.analysis.draining import groups_of, key_within
-from engine.analysis.filling import Compared, ComparedBy, TakenBack
-from engine.analysis.history import Copied, Feed, Histories, Take, content_next, parts_of
+from engine.analysis.filling import Compared, ComparedBy, OutputTakenBack
+from engine.analysis.history import Feed, Histories, Recomputed, Take, content_next, takes_within
 from engine.analysis.project_match import ProjectMatch
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
@@ -79,7 +79,9 @@ class Comparing:
         self.compared = tuple(self._differences())
         self._drained_by = self._keys_of_drain() if outputs.gradual else {}
         self.taken_back = tuple(
-            TakenBack(output=index, view=self.before.nodes[index].inputs[0], number=self.new_number(has_state=True))
+            OutputTakenBack(
+                output=index, view=self.before.nodes[index].inputs[0], number=self.new_number(has_state=True)
+            )
             for index in sorted(outputs.taken_back)
         )
 
@@ -205,4 +207,4 @@ def _key(view: Node, place: Key | None) -> Key:
 
 def is_read_from_state(take: Take) -> bool:
     """Whether feeds, and what can be computed over them without state, give these rows."""
-    return all(isinstance(part, Feed | Copied) for part in parts_of([take]))
+    return all(isinstance(part, Feed | Recomputed) for part in takes_within([take]))

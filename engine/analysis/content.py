@@ -40,7 +40,7 @@ def derivable(circuit: Circuit, index: int) -> bool:
 def readable(circuit: Circuit, index: int) -> bool:
     """Whether the content of a node's output can be computed from its own state and that of the nodes below it."""
     node = circuit.nodes[index]
-    content = operator_of(node).content
+    content = operator_of(node).state.content
     match content:
         case NoContent():
             return False
@@ -81,14 +81,14 @@ def content_of(circuit: Circuit, index: int, context_of: ContextOf) -> pa.Table:
 def content_below(circuit: Circuit, index: int, context_of: ContextOf) -> pa.Table:
     """One worker's part of the content of a node's output, as a Z-set. The node must be `readable`."""
     node = circuit.nodes[index]
-    content = operator_of(node).content
+    content = operator_of(node).state.content
     match content:
         case NoContent():
             raise AssertionError(f"node {index}: the content of a {node.kind} cannot be read from the state")
         case ContentOfInput():
             return content.apply(node, content_below(circuit, node.inputs[0], context_of))
         case ContentOfState():
-            fed, context = operator_of(node).fed, context_of(index)
+            fed, context = operator_of(node).state.fed, context_of(index)
             assert fed is not None, f"node {index}: the state of a {node.kind} does not tell its content"
             if context.step.division.number == 0:
                 return zset.empty(node.types)

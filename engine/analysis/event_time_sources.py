@@ -24,8 +24,8 @@ def sources_by_watermark(circuit: Circuit) -> list[ReadTogether]:
     below = _sources_below(circuit)
     return [
         ReadTogether(number, below[number], min(node.delays_ms))
-        for number, node in enumerate(circuit.nodes)
-        if isinstance(node, Watermark) and below[number]
+        for number, node in circuit.nodes_of(Watermark).items()
+        if below[number]
     ]
 
 
@@ -38,8 +38,8 @@ def sides_by_watermark(circuit: Circuit) -> dict[int, Sides]:
     below = _sources_below(circuit)
     return {
         number: tuple(below[index] for index in node.inputs[: len(node.delays_ms)])
-        for number, node in enumerate(circuit.nodes)
-        if isinstance(node, Watermark) and node.leaves_out
+        for number, node in circuit.nodes_of(Watermark).items()
+        if node.leaves_out
     }
 
 

@@ -11,7 +11,6 @@ from engine.analysis.history import NOTHING_FROZEN, Histories
 from engine.analysis.project_match import ProjectMatch, nodes_with_state
 from engine.analysis.release import freeze
 from engine.analysis.switching_circuit import switching_program
-from engine.model.circuit import Output
 from engine.model.filling import LEVELS
 
 
@@ -53,5 +52,5 @@ def _numbers_not_kept(found: ProjectMatch, before: Sequence[int], now: Sequence[
     """The numbers of the nodes of A whose state nobody keeps. An output has the changes that it withheld."""
     circuit = found.previous.circuit
     with_state = {before[i] for i in nodes_with_state(circuit)}
-    outputs = {before[i] for i, node in enumerate(circuit.nodes) if isinstance(node, Output)}
+    outputs = {before[i] for i in circuit.outputs.values()}
     return frozenset((with_state | outputs) - {now[i] for i in found.kept})

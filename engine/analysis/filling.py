@@ -67,7 +67,7 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakenBack:
+class OutputTakenBack:
     """The content that an output of A takes back in the step of the switch. `output`, `view`: their indices in A. `number`: of the node that
     holds the content."""
 
@@ -87,7 +87,7 @@ class FillingPrograms:
     next: Program
     levels: int
     compared: tuple[Compared, ...]
-    taken_back: tuple[TakenBack, ...]
+    taken_back: tuple[OutputTakenBack, ...]
     young: frozenset[int]
     gone: frozenset[int]
 

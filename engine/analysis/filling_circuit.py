@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.analysis.comparing import Comparing, is_read_from_state
-from engine.analysis.filling import Compared, ComparedBy, Program, TakenBack
+from engine.analysis.filling import Compared, ComparedBy, OutputTakenBack, Program
 from engine.analysis.history import Carry, Feed, Reread, content_kept, content_next, content_now
 from engine.analysis.release import freeze
 from engine.analysis.retraction import append_only_inputs
@@ -68,7 +68,7 @@ class _FillingCircuit:
                 continue  # a table that is made of the former one
             says = self.comparing.growth_now[index]
             retracts = any(only and not grows for only, grows in zip(says, found[at], strict=True))
-            assert not retracts or not operator_of(node).relies_on_growth(node), (
+            assert not retracts or not operator_of(node).growth.is_relied_on(node), (
                 f"node {index} is filled with retractions"
             )
             found[at] = says
@@ -149,7 +149,7 @@ class _FillingCircuit:
             types = (*types, IS_FORMER)
         self.into.add(Difference(tuple(inputs), types, comparing.key_of(compared)), compared.number)
 
-    def _take_back(self, taken: TakenBack) -> None:
+    def _take_back(self, taken: OutputTakenBack) -> None:
         """Nothing, without the content that the view has."""
         view = self.comparing.before.nodes[taken.view]
         assert isinstance(view, View)

@@ -3,12 +3,12 @@
 A young node begins with empty state, so it has to get the whole content of its inputs. For an input n that is not young
 itself, `take(n)` is the first of these that is possible:
 
-    Feed     the content of n is in the state, that of n itself or of a stored view directly over it
-    Copied   n has no state, and is computed again over what its inputs take
-    Reread   n is a source, whose messages are read again from where the pipeline began
-    Carry    n is the source of a table that has all it needs in the former one, or nulls in new columns if the user wants that
-    Twin     n has state that does not tell its content, so a young copy of it is filled from what its inputs take
-    NoHistory    one of the sources that would have to be read again cannot be, or a node is frozen (release.py) and its content not stored
+    Feed        the content of n is in the state, that of n itself or of a stored view directly over it
+    Recomputed  n has no state, and is computed again over what its inputs take
+    Reread      n is a source, whose messages are read again from where the pipeline began
+    Carry       n is the source of a table that has all it needs in the former one, or nulls in new columns if the user wants that
+    Twin        n has state that does not tell its content, so a young copy of it is filled from what its inputs take
+    NoHistory   one of the sources that would have to be read again cannot be, or a node is frozen (release.py) and its content not stored
 
 State goes first, because it is exactly what was counted: no retention, compaction or skipped message matters. An input that
 is young is filled itself (`Young`), so its readers need nothing else.
@@ -52,7 +52,7 @@ class Feed:
 
 
 @dataclass(frozen=True)
-class Copied:
+class Recomputed:
     """The node without state is computed again over `below`, of which a constant has none."""
 
     node: int
@@ -91,7 +91,7 @@ class NoHistory:
     reasons: tuple[tuple[str, str], ...]
 
 
-Take = Young | Feed | Copied | Reread | Carry | Twin | NoHistory
+Take = Young | Feed | Recomputed | Reread | Carry | Twin | NoHistory
 """A `match` over it ends in `assert_never`."""
 
 
@@ -117,7 +117,7 @@ class Histories:
             case Feed(node, holder):
                 previous = found.previous.circuit.nodes
                 assert holder == found.kept[node] or found.kept[node] in previous[holder].inputs
-            case Copied(node, below) | Twin(node, below):
+            case Recomputed(node, below) | Twin(node, below):
                 assert not found.is_young(node)
                 assert tuple(each.node for each in below) == found.now.circuit.nodes[node].inputs
                 for each in below:
@@ -154,7 +154,7 @@ def histories(
         if index not in of:
             below = nodes[index].inputs
             of[index] = (Carry(below[0], carried[index]),) if index in carried else tuple(map(finder.take, below))
-            waiting += (each.node for each in parts_of(of[index]) if isinstance(each, Young))
+            waiting += (each.node for each in takes_within(of[index]) if isinstance(each, Young))
     made = Histories(dict(sorted(of.items())))
     made.check(found)
     return made
@@ -205,12 +205,8 @@ class _HistoryFinder:
     known: dict[int, Take] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        views = (
-            (node.inputs[0], i)
-            for i, node in enumerate(self.previous.nodes)
-            if isinstance(node, View) and node.stored and i not in self.behind
-        )
-        self._stored = dict(views)
+        views = self.previous.nodes_of(View)
+        self._stored = {node.inputs[0]: i for i, node in views.items() if node.stored and i not in self.behind}
 
     def take(self, index: int) -> Take:
         if index not in self.known:
@@ -234,8 +230,8 @@ class _HistoryFinder:
         lacking = [each for each in below if isinstance(each, NoHistory)]
         if lacking:
             return NoHistory(index, tuple(dict.fromkeys(reason for each in lacking for reason in each.reasons)))
-        has_state = bool(operator_of(node).keeps(node, False))
-        return Twin(index, below) if has_state else Copied(index, below)
+        has_state = bool(operator_of(node).state.keeps(node, False))
+        return Twin(index, below) if has_state else Recomputed(index, below)
 
     def _reread(self, index: int, source: Source) -> Take:
         """Whether the source is young does not matter: no state has its messages, unless a view over it has stored all of them."""
@@ -247,7 +243,7 @@ class _HistoryFinder:
         return Reread(index, source.handle)
 
 
-def parts_of(takes: Iterable[Take]) -> Iterator[Take]:
+def takes_within(takes: Iterable[Take]) -> Iterator[Take]:
     """These and what they are made of. Each node comes once, because it takes the same for all that read it."""
     seen: set[int] = set()
     waiting = list(reversed(list(takes)))
@@ -256,15 +252,15 @@ def parts_of(takes: Iterable[Take]) -> Iterator[Take]:
         if take.node not in seen:
             seen.add(take.node)
             yield take
-            if isinstance(take, Copied | Twin):
+            if isinstance(take, Recomputed | Twin):
                 waiting += reversed(take.below)
 
 
 def leaves_of(takes: Iterable[Take]) -> tuple[Feed | Reread | Carry | NoHistory, ...]:
     """Where the rows begin that these inputs take, each once and in order."""
-    return tuple(each for each in parts_of(takes) if isinstance(each, Feed | Reread | Carry | NoHistory))
+    return tuple(each for each in takes_within(takes) if isinstance(each, Feed | Reread | Carry | NoHistory))
 
 
 def twins_of(takes: Iterable[Take]) -> tuple[Twin, ...]:
     """The nodes that are computed a second time, each once."""
-    return tuple(each for each in parts_of(takes) if isinstance(each, Twin))
+    return tuple(each for each in takes_within(takes) if isinstance(each, Twin))

@@ -134,7 +134,7 @@ def pair_nodes(previous: Identities, now: Identities) -> dict[int, int]:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _NodeRows:
     """What a node gives to its readers. `columns`: how they name its columns."""
 
     identity: str
@@ -150,10 +150,10 @@ class _Identifying:
         self._previous_columns: Mapping[str, tuple[str, ...]] = {} if previous is None else previous.columns
         self._previous_topics: Mapping[str, frozenset[str]] = {} if previous is None else previous.topics
         self._written = _topics_of_views(project)
-        self._names = {node.name for node in self._nodes if isinstance(node, View)}
+        self._names = frozenset(project.circuit.views)
         self._append_only = append_only_inputs(project.circuit)
         self._colocation = plan_stages(project.circuit).input_colocation
-        self._rows: list[_Rows] = []
+        self._rows: list[_NodeRows] = []
         self._found: list[str] = []
         self._leaves: dict[str, str] = {}
         self._views: dict[str, str] = {}
@@ -174,7 +174,7 @@ class _Identifying:
             tuple(self._found), self._project.sources, self._views, self._leaves, columns=self._columns, topics=topics
         )
 
-    def _identity(self, index: int, node: Node, inputs: Sequence[_Rows]) -> str:
+    def _identity(self, index: int, node: Node, inputs: Sequence[_NodeRows]) -> str:
         named: Node = node
         if isinstance(node, Map | ScalarMap):
             named = _with_columns(node, _read_by_expressions(node, inputs))
@@ -206,22 +206,22 @@ class _Identifying:
 
     def _on_what_state_depends(self, index: int, node: Node) -> Any:
         grows = self._append_only[index]
-        return [grows, self._colocation[index]] if operator_of(node).keeps(node, all(grows)) else None
+        return [grows, self._colocation[index]] if operator_of(node).state.keeps(node, all(grows)) else None
 
-    def _as_read(self, index: int, node: Node, inputs: Sequence[_Rows]) -> _Rows:
+    def _as_read(self, index: int, node: Node, inputs: Sequence[_NodeRows]) -> _NodeRows:
         own = self._found[index]
         if isinstance(node, Source | LastByKey):
             leaf = self._project.sources[node.handle]
             more = tuple(f"{node.kind} {place}" for place in range(len(leaf.columns), len(node.types)))
-            return _Rows(_hash([node.kind, self._sources[node.handle], leaf.text]), (*leaf.columns, *more))
+            return _NodeRows(_hash([node.kind, self._sources[node.handle], leaf.text]), (*leaf.columns, *more))
         if isinstance(node, View):
             name = self._leaves[node.name]
             columns = self._columns[name] = self._columns_of(name, node)
-            return _Rows(_hash(["View", name]), columns)
+            return _NodeRows(_hash(["View", name]), columns)
         if isinstance(node, Map) and (selected := node.selected) is not None:
             (rows,) = inputs
-            return _Rows(rows.identity, tuple(rows.columns[column] for column in selected))
-        return _Rows(own, tuple(f"c{place}" for place in range(len(node.types))))
+            return _NodeRows(rows.identity, tuple(rows.columns[column] for column in selected))
+        return _NodeRows(own, tuple(f"c{place}" for place in range(len(node.types))))
 
     def _columns_of(self, name: str, view: View) -> tuple[str, ...]:
         """How readers name the columns of a view. A view of equal definition keeps the names that it had, by position: if two
@@ -245,14 +245,13 @@ class _Identifying:
 def _topics_of_views(project: Named) -> dict[str, frozenset[str]]:
     """The topics that each view writes, by its name. A view without an output is left out."""
     found: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
-    nodes = project.circuit.nodes
-    for node in nodes:
-        if isinstance(node, Output) and isinstance(view := nodes[node.inputs[0]], View):
+    for node in project.circuit.nodes_of(Output).values():
+        if isinstance(view := project.circuit.nodes[node.inputs[0]], View):
             found[view.name] |= {project.topics[node.handle]}
     return dict(found)
 
 
-def _read_by_expressions(node: Map | ScalarMap, inputs: Sequence[_Rows]) -> tuple[str, ...]:
+def _read_by_expressions(node: Map | ScalarMap, inputs: Sequence[_NodeRows]) -> tuple[str, ...]:
     """The columns of the rows, and then those of each value, of which the last says whether it is the value of after the step."""
     rows, *values = inputs
     return (*rows.columns, *(f"{value.identity} {column}" for value in values for column in value.columns[:-1]))

@@ -25,8 +25,7 @@ def marked_circuit(circuit: Circuit, marks: Marks) -> Circuit:
 def sources_below(circuit: Circuit, view: str) -> frozenset[str]:
     """The handles of the sources that `marked_circuit` can give the view in another form."""
     marking, found = _Marking(circuit), set[str]()
-    index = next(i for i, node in enumerate(circuit.nodes) if isinstance(node, View) and node.name == view)
-    waiting, seen = [*circuit.nodes[index].inputs], set[int]()
+    waiting, seen = [*circuit.nodes[circuit.views[view]].inputs], set[int]()
     while waiting:
         below = waiting.pop()
         node = circuit.nodes[below]

@@ -22,6 +22,5 @@ def numbers_after(found: ProjectMatch, numbers: Sequence[int]) -> tuple[int, ...
 def numbers_of(circuit: Circuit, kept: Mapping[int, int] = _NONE, taken: Collection[int] = ()) -> tuple[int, ...]:
     """The number of each node. `kept`: of the nodes that have one already, by index. `taken`: numbers that no other node may get. Raises
     TooManyNodes."""
-    # They keep changes that are withheld.
-    outputs = (index for index, node in enumerate(circuit.nodes) if isinstance(node, Output))
+    outputs = circuit.nodes_of(Output)  # they keep changes that are withheld
     return assign_numbers(len(circuit.nodes), {*nodes_with_state(circuit), *outputs}, kept, taken)

@@ -11,7 +11,7 @@ source is young too if that table is made anew and may get other rows, because n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.analysis.definitions import is_end
@@ -39,28 +39,25 @@ class ProjectMatch:
         return index not in self.kept
 
     def view(self, name: str) -> int:
-        return next(i for i, node in enumerate(self.now.circuit.nodes) if isinstance(node, View) and node.name == name)
+        return self.now.circuit.views[name]
 
     @property
     def changed(self) -> tuple[str, ...]:
         """The views that are in both projects and whose content is rebuilt."""
         return tuple(
             name
-            for name in self._views_now()
+            for name in self.now.circuit.views
             if self.ids.leaves[name] in self.was.views and self.is_young(self.view(name))
         )
 
     @property
     def new(self) -> tuple[str, ...]:
-        return tuple(name for name in self._views_now() if self.ids.leaves[name] not in self.was.views)
+        return tuple(name for name in self.now.circuit.views if self.ids.leaves[name] not in self.was.views)
 
     @property
     def dropped(self) -> tuple[str, ...]:
         known = set(self.ids.leaves.values())
         return tuple(name for name in sorted(self.was.views) if name not in known)
-
-    def _views_now(self) -> Iterator[str]:
-        return (node.name for node in self.now.circuit.nodes if isinstance(node, View))
 
     def check(self) -> None:
         """Asserts what makes kept state right: within a definition kept nodes read kept nodes alone, and nothing that is kept
@@ -169,10 +166,12 @@ def _is_solid(nodes: Sequence[Node], index: int, found: Collection[int]) -> bool
 def relies_on_growth(node: Node, grows: Sequence[bool], disturbed: Collection[int]) -> bool:
     """Whether a disturbed input of the node only grows, and the node relies on that. `grows`: which inputs only grow."""
     is_reached = any(only and below in disturbed for only, below in zip(grows, node.inputs, strict=True))
-    return is_reached and operator_of(node).relies_on_growth(node)
+    return is_reached and operator_of(node).growth.is_relied_on(node)
 
 
 def nodes_with_state(circuit: Circuit) -> tuple[int, ...]:
     grows = append_only_inputs(circuit)
-    keeps = ((index, operator_of(node).keeps(node, all(grows[index]))) for index, node in enumerate(circuit.nodes))
+    keeps = (
+        (index, operator_of(node).state.keeps(node, all(grows[index]))) for index, node in enumerate(circuit.nodes)
+    )
     return tuple(index for index, text in keeps if text)

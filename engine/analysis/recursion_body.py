@@ -11,12 +11,12 @@ from engine.operators.table import operator_of
 
 def foreign_nodes(body: Sequence[Node]) -> list[str]:
     """The kinds of nodes that the body of a recursion cannot have."""
-    return sorted({node.kind for node in _without_inputs(body) if operator_of(node).traces_in_recursion is None})
+    return sorted({node.kind for node in _without_inputs(body) if operator_of(node).state.traces_in_recursion is None})
 
 
-def traces_of(body: Sequence[Node]) -> int:
+def count_traces(body: Sequence[Node]) -> int:
     """The number of traces of all nodes, none of which is foreign."""
-    return sum(operator_of(node).traces_in_recursion or 0 for node in _without_inputs(body))
+    return sum(operator_of(node).state.traces_in_recursion or 0 for node in _without_inputs(body))
 
 
 def _without_inputs(body: Sequence[Node]) -> list[Node]:

@@ -18,7 +18,7 @@ def retraction_origins(circuit: Circuit) -> list[int | None]:
     origins: list[int | None] = []
     for index, node in enumerate(circuit.nodes):
         inherited = next((origins[i] for i in node.inputs if origins[i] is not None), None)
-        begins = operator_of(node).retraction(node) is not None
+        begins = operator_of(node).growth.retraction(node) is not None
         origins.append(index if inherited is None and begins else inherited)
     return origins
 
@@ -35,6 +35,6 @@ def retraction_reason(circuit: Circuit, index: int) -> str | None:
     if origin is None:
         return None
     node = circuit.nodes[origin]
-    reason = operator_of(node).retraction(node)
+    reason = operator_of(node).growth.retraction(node)
     assert reason is not None
     return reason

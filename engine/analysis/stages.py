@@ -74,7 +74,7 @@ class StagePlan:
     def owners(self) -> tuple[int, ...]:
         """For each node, the first view, source or output that it belongs to; itself if there is none."""
         nodes = self.circuit.nodes
-        named = [operator_of(node).user_name(node) is not None for node in nodes]
+        named = [operator_of(node).names.user_name(node) is not None for node in nodes]
         found = [index if named[index] else len(nodes) for index in range(len(nodes))]
         for index in range(len(nodes) - 1, -1, -1):
             for producer in nodes[index].inputs:
@@ -148,5 +148,5 @@ def plan_stages(circuit: Circuit, withheld: frozenset[str] = frozenset()) -> Sta
 def channels_of(usual: StagePlan) -> tuple[Channel, ...]:
     """All channels that a step may have, whatever it withholds, in an order that is the same in all workers. `usual`: the plan of a step that
     withholds nothing."""
-    every = frozenset(node.handle for node in usual.circuit.nodes if isinstance(node, Output))
+    every = frozenset(usual.circuit.outputs)
     return tuple(dict.fromkeys([*usual.last_read, *plan_stages(usual.circuit, every).last_read]))

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.analysis.comparing import Comparing
-from engine.analysis.filling import Compared, Program, TakenBack
+from engine.analysis.filling import Compared, OutputTakenBack, Program
 from engine.analysis.filling_circuit import with_mark
 from engine.analysis.history import Feed, content_next
 from engine.analysis.taking import Growing, Taking, over_state
@@ -106,7 +106,7 @@ class _SwitchingCircuit:
         made = made if key == wanted else self.into.add(Placed((made,), types, wanted))
         self.switched[view] |= dict.fromkeys(compared.readers, made)
 
-    def _take_back(self, taken: TakenBack) -> None:
+    def _take_back(self, taken: OutputTakenBack) -> None:
         """An output of A writes that the rows of its view are gone. The view itself is not there: it reads nothing of this step."""
         comparing = self.comparing
         output, types = comparing.before.nodes[taken.output], comparing.before.nodes[taken.view].types

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, assert_never
 
-from engine.analysis.history import Carry, Copied, Feed, NoHistory, Reread, Take, Twin, Young
+from engine.analysis.history import Carry, Feed, NoHistory, Recomputed, Reread, Take, Twin, Young
 from engine.model.circuit import Circuit, Node
 from engine.model.event_time import Watermark
 from engine.model.filling import ContentFeed
@@ -82,7 +82,7 @@ class Taking:
                 return self.young(node)
             case Feed():
                 return self.feed(take)
-            case Copied(node, below) | Twin(node, below):
+            case Recomputed(node, below) | Twin(node, below):
                 inputs = tuple(map(self.put, below))
                 known = self.instead(node, inputs)
                 if known is not None:

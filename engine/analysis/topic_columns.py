@@ -152,8 +152,8 @@ def columns_change(found: ProjectMatch, output: Output, had: tuple[str, ...] | N
 def written_before(found: ProjectMatch, output: Output) -> Output:
     """The output of A that writes the topic of an output of B."""
     previous, topic = found.previous, found.now.topics[output.handle]
-    for node in previous.circuit.nodes:
-        if isinstance(node, Output) and previous.topics[node.handle] == topic:
+    for node in previous.circuit.nodes_of(Output).values():
+        if previous.topics[node.handle] == topic:
             return node
     raise AssertionError(f"output {output.handle}: the previous project does not write its topic")
 
@@ -162,9 +162,7 @@ def counterpart(found: ProjectMatch, view: int) -> int | None:
     """The index in A of a view of B that both have."""
     node = found.now.circuit.nodes[view]
     assert isinstance(node, View)
-    name = found.ids.leaves[node.name]
-    nodes = found.previous.circuit.nodes
-    return next((i for i, each in enumerate(nodes) if isinstance(each, View) and each.name == name), None)
+    return found.previous.circuit.views.get(found.ids.leaves[node.name])
 
 
 def _other(was: pa.DataType, now: pa.DataType) -> str:

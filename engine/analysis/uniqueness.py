@@ -11,7 +11,7 @@ def unique_keys(circuit: Circuit) -> list[Key | None]:
     """For each node: columns whose values are in at most one row; `()` if there is at most one row; None if no unique key is known."""
     keys: list[Key | None] = []
     for node in circuit.nodes:
-        keys.append(operator_of(node).unique_key(node, [keys[i] for i in node.inputs]))
+        keys.append(operator_of(node).output.unique_key(node, [keys[i] for i in node.inputs]))
     return keys
 
 

@@ -12,16 +12,17 @@ from engine.operators.table import operator_of
 
 def untold_nodes(circuit: Circuit) -> frozenset[int]:
     """The nodes whose content follows a watermark, and is in no state."""
-    stored = {node.inputs[0] for node in circuit.nodes if isinstance(node, View) and node.stored}
+    stored = {view.inputs[0] for view in circuit.nodes_of(View).values() if view.stored}
     found: set[int] = set()
     for index, node in enumerate(circuit.nodes):
         operator = operator_of(node)
         is_told = index in stored or operator.is_fed_from_state(node)
-        if not is_told and (operator.needs_append_only or not found.isdisjoint(node.inputs)):
+        if not is_told and (operator.growth.is_needed or not found.isdisjoint(node.inputs)):
             found.add(index)
     return frozenset(found)
 
 
 def untold_views(circuit: Circuit) -> frozenset[str]:
     """The names of the views among these nodes."""
-    return frozenset(node.name for index in untold_nodes(circuit) if isinstance(node := circuit.nodes[index], View))
+    untold = untold_nodes(circuit)
+    return frozenset(view.name for index, view in circuit.nodes_of(View).items() if index in untold)

@@ -20,7 +20,7 @@ def withholding_of(circuit: Circuit, nodes: Iterable[int], released: Iterable[st
 
 def countable(circuit: Circuit) -> frozenset[int]:
     """The nodes whose error rows can be counted, outputs among them. At all other nodes, no row can be in error."""
-    return frozenset(index for index, node in enumerate(circuit.nodes) if operator_of(node).counts_errors(node))
+    return frozenset(index for index, node in enumerate(circuit.nodes) if operator_of(node).output.counts_errors(node))
 
 
 def outputs_behind(circuit: Circuit, nodes: Iterable[int]) -> frozenset[str]:
@@ -33,11 +33,7 @@ def outputs_by_number(plan: NumberedCircuit, behind: Iterable[int] | None = None
     """The handles of the outputs, by number: what an output has kept belongs to its number, and another revision may call it otherwise.
     `behind`: only those that depend on one of the nodes with these numbers."""
     handles = None if behind is None else outputs_behind(plan.circuit, plan.indices(behind))
-    outputs = (
-        (number, node.handle)
-        for number, node in zip(plan.numbers, plan.circuit.nodes, strict=True)
-        if isinstance(node, Output)
-    )
+    outputs = ((plan.numbers[index], node.handle) for index, node in plan.circuit.nodes_of(Output).items())
     return {number: handle for number, handle in outputs if handles is None or handle in handles}
 
 

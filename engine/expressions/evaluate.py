@@ -167,7 +167,7 @@ _Query = tuple[str, str]
 """The items of a SELECT, and its WHERE clause or nothing."""
 
 
-class _Rows:
+class _StatementTable:
     """The table that a prepared statement reads. DuckDB asks for its schema when it prepares the statement, and for its rows when it runs."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -189,7 +189,7 @@ class _Connection:
         self._duck = duckdb.connect(config=_SETTINGS)
         self._duck.execute("PRAGMA disable_optimizer")
         self._known: set[str] = set()  # the functions that were registered
-        self._statements: OrderedDict[tuple[_Query, pa.Schema], tuple[str, _Rows]] = OrderedDict()
+        self._statements: OrderedDict[tuple[_Query, pa.Schema], tuple[str, _StatementTable]] = OrderedDict()
         self._prepared = 0
 
     def run(self, query: _Query, table: pa.Table) -> pa.Table:
@@ -205,13 +205,13 @@ class _Connection:
         finally:
             rows.table = None  # a statement keeps no rows in memory
 
-    def _prepare(self, query: _Query, table: pa.Table) -> tuple[str, _Rows]:
+    def _prepare(self, query: _Query, table: pa.Table) -> tuple[str, _StatementTable]:
         if len(self._statements) >= STATEMENTS_MAX:
             _, (oldest, _) = self._statements.popitem(last=False)
             self._duck.execute(f"DEALLOCATE {oldest}")
             self._duck.unregister(f"{oldest}_rows")
         self._prepared += 1
-        name, rows = f"s{self._prepared}", _Rows(table)
+        name, rows = f"s{self._prepared}", _StatementTable(table)
         expression_functions.register(self._duck, " ".join(query), self._known)
         self._duck.register(f"{name}_rows", rows)
         try:

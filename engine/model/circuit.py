@@ -11,10 +11,10 @@ A node's output is a stream of Z-sets: its columns, and a weight. A node here is
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import xxhash
@@ -34,7 +34,7 @@ from engine.model.event_time import (
 from engine.model.filling import FillingNode
 from engine.model.joins import Join, JoinPartials, OuterJoin, SemiJoin
 from engine.model.node import BESIDE, LATER, Column, Expression, NodeBase, Types, columns_exist
-from engine.model.ordered import Frame, Months, Sessions, SortKey, TopK, Window, WindowCall
+from engine.model.ordered import Months, Sessions, SortKey, TopK, Window, WindowCall, WindowFrame
 from engine.model.python_call import PythonCall, PythonFunction
 from engine.model.rows import (
     Constant,
@@ -129,11 +129,33 @@ Node = ProjectNode | FillingNode
 """Every kind of node. A `match` over it ends in `assert_never`."""
 
 
+K = TypeVar("K", bound=NodeBase)
+
+
 @dataclass(frozen=True)
 class Circuit:
     """The nodes in topological order: every input of node i has an index below i."""
 
     nodes: tuple[Node, ...]
+
+    def nodes_of(self, kind: type[K]) -> dict[int, K]:
+        """The nodes of one kind by index, in topological order."""
+        return {index: node for index, node in enumerate(self.nodes) if isinstance(node, kind)}
+
+    @cached_property
+    def sources(self) -> Mapping[str, int]:
+        """The index of each source, by handle."""
+        return {node.handle: index for index, node in self.nodes_of(Source).items()}
+
+    @cached_property
+    def views(self) -> Mapping[str, int]:
+        """The index of each view, by name."""
+        return {node.name: index for index, node in self.nodes_of(View).items()}
+
+    @cached_property
+    def outputs(self) -> Mapping[str, int]:
+        """The index of each output, by handle."""
+        return {node.handle: index for index, node in self.nodes_of(Output).items()}
 
     def check(self) -> None:
         """Asserts that inputs come before the nodes that read them, and fit them. An AssertionError is a defect of Stepwell."""
@@ -169,7 +191,7 @@ def _plain(value: Any) -> Any:
         | Expression
         | AggregateCall
         | SortKey
-        | Frame
+        | WindowFrame
         | Months
         | WindowCall
         | PythonCall

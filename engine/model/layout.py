@@ -5,9 +5,9 @@ of the workers; they may have gaps, because a worker that leaves takes its numbe
 
 Two policies decide S, and one rule (`quota`) gives out the shards under both:
 
-    Fixed      S is a setting, and large: 4096 shards are even enough for some hundred workers.
-    Dynamic    S follows the number of workers, so that the largest share exceeds the mean by a given part at most. S doubles by repeating every
-               owner, and halves where two neighbours have the same owner everywhere, so neither moves anything.
+    FixedShards      S is a setting, and large: 4096 shards are even enough for some hundred workers.
+    DynamicShards    S follows the number of workers, so that the largest share exceeds the mean by a given part at most. S doubles by repeating
+                     every owner, and halves where two neighbours have the same owner everywhere, so neither moves anything.
 
 `quota` moves as few shards as any rule can that leaves all shares equal within one. It is the rebalancing of a consistent assignment by quotas;
 an assignment by ranges (`shard * workers // S`) would move half of the state from two to three workers, where a third is enough.
@@ -30,7 +30,7 @@ INACCURACY = 0.1
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedShards:
     """`shards`: a power of two."""
 
     shards: int = SHARDS_FIXED
@@ -41,7 +41,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Dynamic:
+class DynamicShards:
     inaccuracy: float = INACCURACY
 
     def shards_needed(self, workers: int) -> int:
@@ -49,7 +49,7 @@ class Dynamic:
         return min(SLOTS, _power_of_two(workers / self.inaccuracy))
 
 
-Policy = Fixed | Dynamic
+Policy = FixedShards | DynamicShards
 
 PolicyName = Literal["fixed", "dynamic"]
 

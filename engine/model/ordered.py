@@ -78,7 +78,7 @@ class Months:
 
 
 @dataclass(frozen=True)
-class Frame:
+class WindowFrame:
     """The rows around a row that a function reads. In `rows`, a bound is a number of rows. In `range`, it is a distance between values of the
     one column of the order, as the engine stores them: a number, unscaled units of a decimal, days of a date, microseconds of a timestamp, or
     months of both; 0 means the row and those that tie with it. A bound before the row is negative. None is the end of the partition."""
@@ -103,7 +103,7 @@ class WindowCall:
 
     function: WindowFunction
     argument: Column | None
-    frame: Frame
+    frame: WindowFrame
     type: pa.DataType
     offset: int = 0
     default: Column | None = None

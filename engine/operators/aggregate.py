@@ -31,26 +31,26 @@ from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.node import Column
 from engine.operators import words
 from engine.operators.aggregate_errors import USE_A_WIDER_TYPE, ResultOverflow, negative_count, text_of_group
-from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Values
+from engine.operators.aggregate_functions import FUNCTIONS, ExtremeFunction, ValuesFunction
 from engine.operators.aggregate_plan import DISTINCT_SLOT, AggregatePlan, Ordered, aggregate_plan_of
 from engine.operators.aggregate_results import Result, results_of
 from engine.operators.aggregate_stored_values import Net, ValueTraces, find_appearing, no_change, read_ordered
 from engine.operators.aggregate_totals import (
-    Keys,
-    Totals,
+    GroupKeys,
+    GroupTotals,
     TotalsTraces,
     add_extreme,
     add_values,
     combine,
     zero_totals,
 )
-from engine.operators.aggregate_values import encode
+from engine.operators.aggregate_values import encode_values
 from engine.operators.arrangement import by_group
 from engine.operators.base import StepContext
-from engine.operators.descriptor import ContentOfState, Fed, Operator, always
+from engine.operators.descriptor import ContentOfState, Fed, Growth, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey, distinct_keys
-from engine.operators.names import named_by, of_calls
+from engine.operators.names import OF_GROUP_AND_CALLS
 from engine.rows import zset
 from engine.rows.hashing import identity_columns
 
@@ -69,7 +69,7 @@ def step_aggregate(node: Aggregate, inputs: Sequence[pa.Table], context: StepCon
     plan = aggregate_plan_of(node.group, node.calls, delta.schema.types[:-1], append_only)
     batch = Batch(plan, delta, context.key(0, node.group))
     fresh = fresh_totals(plan, batch, context)
-    return advance(plan, node.types, batch.keys, fresh, context, first=first, batch=batch)
+    return advance_totals(plan, node.types, batch.keys, fresh, context, first=first, batch=batch)
 
 
 def is_first_output(group: Sequence[Column], context: StepContext) -> bool:
@@ -77,11 +77,11 @@ def is_first_output(group: Sequence[Column], context: StepContext) -> bool:
     return not group and context.is_first and context.step.owns_keyless
 
 
-def advance(
+def advance_totals(
     plan: AggregatePlan,
     types: Sequence[pa.DataType],
-    keys: Keys,
-    fresh: Totals,
+    keys: GroupKeys,
+    fresh: GroupTotals,
     context: StepContext,
     *,
     first: bool,
@@ -106,15 +106,15 @@ def advance(
     return _difference(plan, types, keys, before, after)
 
 
-def keys_of(columns: Sequence[pa.Array], length: int, key: ColocatedKey) -> tuple[Keys, Int64s]:
+def keys_of(columns: Sequence[pa.Array], length: int, key: ColocatedKey) -> tuple[GroupKeys, Int64s]:
     """(each group of the change once, the group of every row). Without columns there is one group. `key` says which of the columns decide the
     worker."""
     if not columns:
-        return Keys(pa.table({"k0": pa.array([0], pa.int8())}), np.zeros(1, np.uint64)), np.zeros(length, np.int64)
+        return GroupKeys(pa.table({"k0": pa.array([0], pa.int8())}), np.zeros(1, np.uint64)), np.zeros(length, np.int64)
     names = [f"k{i}" for i in range(len(columns))]
     rows = pa.Table.from_arrays(list(columns), names)
     keys, hashes, groups = distinct_keys(rows, key.alone.columns, key.alone.hashes(rows))
-    return Keys(keys, hashes), groups
+    return GroupKeys(keys, hashes), groups
 
 
 def content_of_totals(plan: AggregatePlan, inputs: Sequence[pa.DataType], context: StepContext) -> pa.Table:
@@ -133,7 +133,7 @@ def content_of_totals(plan: AggregatePlan, inputs: Sequence[pa.DataType], contex
     return zset.build([*(keys.arrays(rows) if plan.group else []), *columns], np.ones(len(rows), np.int64))
 
 
-def stored_totals(plan: AggregatePlan, keys: Keys, context: StepContext) -> Totals:
+def stored_totals(plan: AggregatePlan, keys: GroupKeys, context: StepContext) -> GroupTotals:
     """What the state has of these groups, with all values that the calls need."""
     totals = TotalsTraces(plan, keys, context).read()
     if plan.ordered_arguments():
@@ -169,7 +169,7 @@ class Batch:
     def net(self, argument: Ordered) -> Net:
         """(values, encoded values, weights, groups): every pair of group and value once, with a weight that is not 0."""
         values, weights, groups = self.present(argument.argument, argument.raw)
-        encoded = encode(values)
+        encoded = encode_values(values)
         sequence, starts = zset.group_rows([pa.array(groups), encoded], len(groups))
         totals = np.add.reduceat(weights[sequence], starts) if len(starts) else weights[:0]
         kept = totals != 0
@@ -178,7 +178,7 @@ class Batch:
         return values.take(chosen), encoded.take(chosen), totals[kept], groups[rows]
 
 
-def fresh_totals(plan: AggregatePlan, batch: Batch, context: StepContext) -> Totals:
+def fresh_totals(plan: AggregatePlan, batch: Batch, context: StepContext) -> GroupTotals:
     """The totals of the change alone."""
     fresh = zero_totals(plan, batch.keys.count)
     np.add.at(fresh.sums[0], batch.groups, batch.weights)
@@ -202,7 +202,7 @@ def fresh_totals(plan: AggregatePlan, batch: Batch, context: StepContext) -> Tot
     return fresh
 
 
-def check_counts(plan: AggregatePlan, keys: Keys, new: Totals) -> None:
+def check_counts(plan: AggregatePlan, keys: GroupKeys, new: GroupTotals) -> None:
     """Raises unless every count is at least 0 and at most the count of rows, and all totals of a group without rows are 0."""
     rows = new.sums[0]
     wrong = (rows < 0) | ((rows == 0) & new.sums.any(axis=0))
@@ -219,7 +219,7 @@ def check_counts(plan: AggregatePlan, keys: Keys, new: Totals) -> None:
 
 
 def fit_results(
-    plan: AggregatePlan, keys: Keys, exists: Bools, results: list[Result], errors: ErrorRows | None, *, sign: int
+    plan: AggregatePlan, keys: GroupKeys, exists: Bools, results: list[Result], errors: ErrorRows | None, *, sign: int
 ) -> tuple[Bools, list[Result]]:
     """(whether the group has a row, the results). A group of which a result does not fit its type is an error row: it has none, and is counted
     with `sign` (see ErrorRows.add). If nothing is counted, ResultOverflow is raised."""
@@ -238,7 +238,7 @@ def fit_results(
 def _difference(
     plan: AggregatePlan,
     types: Sequence[pa.DataType],
-    keys: Keys,
+    keys: GroupKeys,
     old: tuple[Bools, list[Result]],
     new: tuple[Bools, list[Result]],
 ) -> pa.Table:
@@ -257,7 +257,7 @@ def _difference(
     return zset.build([*groups, *calls], weights).cast(zset.schema_of(types))
 
 
-def overflow(call: AggregateCall, keys: Keys, group: int) -> ResultOverflow:
+def overflow(call: AggregateCall, keys: GroupKeys, group: int) -> ResultOverflow:
     what = (
         f"{call.function}(c{call.argument}) of group {text_of_group(keys, group)} does not fit {sql_type(call.type)}."
     )
@@ -275,8 +275,8 @@ def _content(
 
 
 def _keeps(node: Aggregate, append_only: bool) -> str:
-    extremes = [call for call in node.calls if isinstance(FUNCTIONS[call.function], Extreme)]
-    values = [call for call in node.calls if isinstance(FUNCTIONS[call.function], Values)]
+    extremes = [call for call in node.calls if isinstance(FUNCTIONS[call.function], ExtremeFunction)]
+    values = [call for call in node.calls if isinstance(FUNCTIONS[call.function], ValuesFunction)]
     distinct = [call for call in node.calls if call.distinct and call not in extremes and call not in values]
     kept = []
     if values:
@@ -290,7 +290,7 @@ def _keeps(node: Aggregate, append_only: bool) -> str:
 
 def _relies_on_growth(node: Aggregate) -> bool:
     """A minimum that is an accumulator cannot go back."""
-    return any(isinstance(FUNCTIONS[call.function], Extreme) for call in node.calls)
+    return any(isinstance(FUNCTIONS[call.function], ExtremeFunction) for call in node.calls)
 
 
 AGGREGATE = Operator(
@@ -298,17 +298,16 @@ AGGREGATE = Operator(
     revision=1,
     step=step_aggregate,
     arrange=lambda node, inputs: by_group(node.group, inputs[0]),
-    retraction=lambda node: REPLACES,
-    keeps=_keeps,
-    unique_key=lambda node, inputs: tuple(range(len(node.group))),
-    content=ContentOfState(),
-    fed=Fed(always, _content),
-    outputs_without_input=lambda node: not node.group,
-    counts_errors=lambda node: True,
-    needs_append_only=False,
-    relies_on_growth=_relies_on_growth,
-    traces_in_recursion=None,
-    names=named_by(lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming)),
-    text=lambda node: words.aggregate(node.group, node.calls, "c"),
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: tuple(range(len(node.group))),
+        comes_without_input=lambda node: not node.group,
+        counts_errors=lambda node: True,
+    ),
+    growth=Growth(retraction=lambda node: REPLACES, is_needed=False, is_relied_on=_relies_on_growth),
+    state=StateUse(keeps=_keeps, content=ContentOfState(), fed=Fed(always, _content), traces_in_recursion=None),
+    names=Wording(
+        columns=OF_GROUP_AND_CALLS,
+        text=lambda node: words.aggregate(node.group, node.calls, "c"),
+        user_name=lambda node: None,
+    ),
 )

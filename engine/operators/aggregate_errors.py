@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.errors import DataError
 from engine.expressions.functions.function import shown_cell
-from engine.operators.aggregate_totals import Keys
+from engine.operators.aggregate_totals import GroupKeys
 
 
 class NegativeCount(DataError):
@@ -32,7 +32,7 @@ class ResultOverflow(DataError):
         return cls("A sum in an aggregate exceeds its accumulator.", USE_A_WIDER_TYPE)
 
 
-def negative_count(keys: Keys, group: int) -> NegativeCount:
+def negative_count(keys: GroupKeys, group: int) -> NegativeCount:
     return NegativeCount(
         f"More rows were retracted from group {text_of_group(keys, group)} than were ever in it.", WHAT_TO_DO
     )
@@ -42,6 +42,6 @@ def negative_row(row: str) -> NegativeCount:
     return NegativeCount(f"The row {row} was retracted more often than it was inserted.", WHAT_TO_DO)
 
 
-def text_of_group(keys: Keys, group: int) -> str:
+def text_of_group(keys: GroupKeys, group: int) -> str:
     cells = [shown_cell(column, group) for column in keys.columns.columns]
     return f"({', '.join(cells)}{',' * (len(cells) == 1)})"

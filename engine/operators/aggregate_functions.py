@@ -2,11 +2,11 @@
 
 There are four families, by what a group keeps for them:
 
-    family    keeps                                               a step costs
-    Total     a count and an exact sum                            the change
-    Moment    a count, and exact sums of values and products      the change
-    Extreme   nothing but the extreme, or all values in order     the change (engine/state/extremes.py has the bound)
-    Values    all values in order                                 the groups that change, with all their values
+    family            keeps                                               a step costs
+    TotalFunction     a count and an exact sum                            the change
+    MomentFunction    a count, and exact sums of values and products      the change
+    ExtremeFunction   nothing but the extreme, or all values in order     the change (engine/state/extremes.py has the bound)
+    ValuesFunction    all values in order                                 the groups that change, with all their values
 
 So a function belongs to the first family that can compute it. `test_aggregate_functions.py` proves that every name has a descriptor, that
 lowering makes calls of each, and that each is compared with Spark.
@@ -35,7 +35,7 @@ which the value may be a field.)"""
 
 
 @dataclass(frozen=True)
-class Total:
+class TotalFunction:
     """`gives`: what follows from the count and the sum. How, is in aggregate_results.py, because it depends on the type of the argument.
     `is_tried`: whether a value that the result's type cannot hold is NULL, and no error."""
 
@@ -51,14 +51,14 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Extreme:
+class ExtremeFunction:
     accepts: Accepts
     type_of: TypeOf
     highest: bool
 
 
 @dataclass(frozen=True)
-class Moment:
+class MomentFunction:
     """`result`: from the count, the sums and the co-moments of every group."""
 
     accepts: Accepts
@@ -67,7 +67,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Values:
+class ValuesFunction:
     """`result`: from all values of every group, one value per group, of the call's type. `follows_rows`: whether over a frame of a window the
     values stand in the order of its rows, and not in their own."""
 
@@ -77,7 +77,7 @@ class Values:
     follows_rows: bool
 
 
-Function = Total | Extreme | Moment | Values
+Function = TotalFunction | ExtremeFunction | MomentFunction | ValuesFunction
 
 
 def _anything(type_: pa.DataType) -> bool:
@@ -98,39 +98,41 @@ def _pair(type_: pa.DataType) -> bool:
 
 
 FUNCTIONS: Mapping[AggregateFunction, Function] = {
-    "count": Total(_anything, types.count, gives="count"),
-    "sum": Total(_number, types.total, gives="sum"),
-    "avg": Total(_number, types.average, gives="average"),
-    "try_sum": Total(_number, types.total, gives="sum", is_tried=True),
-    "try_avg": Total(_number, types.average, gives="average", is_tried=True),
-    "min": Extreme(is_ordered, types.type_of_value, highest=False),
-    "max": Extreme(is_ordered, types.type_of_value, highest=True),
-    "var_pop": Moment(_double, types.double, moments.var_pop),
-    "var_samp": Moment(_double, types.double, moments.var_samp),
-    "stddev_pop": Moment(_double, types.double, moments.stddev_pop),
-    "stddev_samp": Moment(_double, types.double, moments.stddev_samp),
-    "regr_sxx": Moment(_double, types.double, moments.regr_sxx),
-    "covar_pop": Moment(_pair, types.double, moments.covar_pop),
-    "covar_samp": Moment(_pair, types.double, moments.covar_samp),
-    "corr": Moment(_pair, types.double, moments.corr),
-    "regr_slope": Moment(_pair, types.double, moments.regr_slope),
-    "regr_intercept": Moment(_pair, types.double, moments.regr_intercept),
-    "regr_r2": Moment(_pair, types.double, moments.regr_r2),
-    "regr_sxy": Moment(_pair, types.double, moments.regr_sxy),
-    "collect_list": Values(_anything, types.list_of, values.collect_list, follows_rows=True),
-    "collect_set": Values(_anything, types.list_of, values.collect_set, follows_rows=False),
-    "first_k": Values(_anything, types.list_of, values.first_k, follows_rows=False),
-    "listagg": Values(_anything, types.type_of_value, values.listagg, follows_rows=True),
-    "mode": Values(_anything, types.type_of_value, values.mode, follows_rows=False),
-    "bit_and": Values(pa.types.is_integer, types.type_of_value, values.bit_and, follows_rows=False),
-    "bit_or": Values(pa.types.is_integer, types.type_of_value, values.bit_or, follows_rows=False),
-    "bit_xor": Values(pa.types.is_integer, types.type_of_value, values.bit_xor, follows_rows=False),
-    "skewness": Values(_double, types.double, values.skewness, follows_rows=False),
-    "kurtosis": Values(_double, types.double, values.kurtosis, follows_rows=False),
-    "percentile_cont": Values(_number, types.double, values.percentile_cont, follows_rows=False),
-    "percentile_disc": Values(_number, types.double, values.percentile_disc, follows_rows=False),
-    "percentile_approx": Values(is_ordered, types.type_of_value, values.percentile_approx, follows_rows=False),
+    "count": TotalFunction(_anything, types.count, gives="count"),
+    "sum": TotalFunction(_number, types.total, gives="sum"),
+    "avg": TotalFunction(_number, types.average, gives="average"),
+    "try_sum": TotalFunction(_number, types.total, gives="sum", is_tried=True),
+    "try_avg": TotalFunction(_number, types.average, gives="average", is_tried=True),
+    "min": ExtremeFunction(is_ordered, types.type_of_value, highest=False),
+    "max": ExtremeFunction(is_ordered, types.type_of_value, highest=True),
+    "var_pop": MomentFunction(_double, types.double, moments.var_pop),
+    "var_samp": MomentFunction(_double, types.double, moments.var_samp),
+    "stddev_pop": MomentFunction(_double, types.double, moments.stddev_pop),
+    "stddev_samp": MomentFunction(_double, types.double, moments.stddev_samp),
+    "regr_sxx": MomentFunction(_double, types.double, moments.regr_sxx),
+    "covar_pop": MomentFunction(_pair, types.double, moments.covar_pop),
+    "covar_samp": MomentFunction(_pair, types.double, moments.covar_samp),
+    "corr": MomentFunction(_pair, types.double, moments.corr),
+    "regr_slope": MomentFunction(_pair, types.double, moments.regr_slope),
+    "regr_intercept": MomentFunction(_pair, types.double, moments.regr_intercept),
+    "regr_r2": MomentFunction(_pair, types.double, moments.regr_r2),
+    "regr_sxy": MomentFunction(_pair, types.double, moments.regr_sxy),
+    "collect_list": ValuesFunction(_anything, types.list_of, values.collect_list, follows_rows=True),
+    "collect_set": ValuesFunction(_anything, types.list_of, values.collect_set, follows_rows=False),
+    "first_k": ValuesFunction(_anything, types.list_of, values.first_k, follows_rows=False),
+    "listagg": ValuesFunction(_anything, types.type_of_value, values.listagg, follows_rows=True),
+    "mode": ValuesFunction(_anything, types.type_of_value, values.mode, follows_rows=False),
+    "bit_and": ValuesFunction(pa.types.is_integer, types.type_of_value, values.bit_and, follows_rows=False),
+    "bit_or": ValuesFunction(pa.types.is_integer, types.type_of_value, values.bit_or, follows_rows=False),
+    "bit_xor": ValuesFunction(pa.types.is_integer, types.type_of_value, values.bit_xor, follows_rows=False),
+    "skewness": ValuesFunction(_double, types.double, values.skewness, follows_rows=False),
+    "kurtosis": ValuesFunction(_double, types.double, values.kurtosis, follows_rows=False),
+    "percentile_cont": ValuesFunction(_number, types.double, values.percentile_cont, follows_rows=False),
+    "percentile_disc": ValuesFunction(_number, types.double, values.percentile_disc, follows_rows=False),
+    "percentile_approx": ValuesFunction(is_ordered, types.type_of_value, values.percentile_approx, follows_rows=False),
 }
 
-TRIED = frozenset(name for name, function in FUNCTIONS.items() if isinstance(function, Total) and function.is_tried)
+TRIED = frozenset(
+    name for name, function in FUNCTIONS.items() if isinstance(function, TotalFunction) and function.is_tried
+)
 """Functions that have the class of another one in Catalyst."""

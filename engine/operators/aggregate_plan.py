@@ -23,7 +23,13 @@ from engine.accumulators.integers import width_of
 from engine.accumulators.order import has_codes
 from engine.model.aggregates import AggregateCall
 from engine.model.node import Column
-from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Moment, Total, Values
+from engine.operators.aggregate_functions import (
+    FUNCTIONS,
+    ExtremeFunction,
+    MomentFunction,
+    TotalFunction,
+    ValuesFunction,
+)
 from engine.state.runs import Combine
 
 TOTALS_SLOT, DIGITS_SLOT, EXTREMES_SLOT, DISTINCT_SLOT = 0, 1, 2, 4
@@ -108,7 +114,7 @@ class AggregatePlan:
         return tuple(dict.fromkeys([*(extreme.values for extreme in searched), *self.values]))
 
     def sums_of(self, call: AggregateCall) -> ArgumentSums:
-        distinct = call.distinct and isinstance(FUNCTIONS[call.function], Total | Moment)
+        distinct = call.distinct and isinstance(FUNCTIONS[call.function], TotalFunction | MomentFunction)
         return next(
             shared for shared in self.argument_sums if (shared.argument, shared.distinct) == (call.argument, distinct)
         )
@@ -116,7 +122,7 @@ class AggregatePlan:
     def extreme(self, call: AggregateCall) -> int:
         type_ = next(shared.type for shared in self.argument_sums if shared.argument == call.argument)
         function = FUNCTIONS[call.function]
-        assert isinstance(function, Extreme), call
+        assert isinstance(function, ExtremeFunction), call
         return self.extremes.index(_extreme(call, type_, highest=function.highest))
 
     def combines(self) -> tuple[Combine, ...]:
@@ -148,11 +154,11 @@ def aggregate_plan_of(
         type_ = types[call.argument]
         _check(call, type_)
         function = FUNCTIONS[call.function]
-        distinct = call.distinct and isinstance(function, Total | Moment)
+        distinct = call.distinct and isinstance(function, TotalFunction | MomentFunction)
         wanted.setdefault((call.argument, distinct), []).append(call)
-        if isinstance(function, Extreme):
+        if isinstance(function, ExtremeFunction):
             extremes[_extreme(call, type_, highest=function.highest)] = None
-        elif isinstance(function, Values):
+        elif isinstance(function, ValuesFunction):
             values[Ordered(call.argument, type_, raw=True)] = None
     argument_sums, sums, digit_sums = [], 1, 0
     for (argument, distinct), readers in wanted.items():
@@ -161,7 +167,7 @@ def aggregate_plan_of(
         digits = digit_sums if summed and pa.types.is_floating(type_) else None
         digit_sums += digits is not None
         width = width_of(type_) if summed and digits is None else 0
-        products = digit_sums if any(isinstance(FUNCTIONS[call.function], Moment) for call in readers) else None
+        products = digit_sums if any(isinstance(FUNCTIONS[call.function], MomentFunction) for call in readers) else None
         shared = ArgumentSums(
             argument=argument,
             distinct=distinct,
@@ -194,12 +200,12 @@ def _extreme(call: AggregateCall, type_: pa.DataType, *, highest: bool) -> Extre
 
 def _adds_values(call: AggregateCall) -> bool:
     function = FUNCTIONS[call.function]
-    return isinstance(function, Total) and function.adds_values
+    return isinstance(function, TotalFunction) and function.adds_values
 
 
 def _check(call: AggregateCall, type_: pa.DataType) -> None:
     if not FUNCTIONS[call.function].accepts(type_):
         raise TypeError(f"{call.function} of {type_} is not supported")
     function = FUNCTIONS[call.function]
-    if pa.types.is_decimal(type_) and isinstance(function, Total) and function.gives == "sum":
+    if pa.types.is_decimal(type_) and isinstance(function, TotalFunction) and function.gives == "sum":
         assert call.type.scale == type_.scale, call

@@ -17,11 +17,18 @@ from base.text.months import MONTHS_MAX, MONTHS_MIN, is_months
 from engine.accumulators import co_moments, doubles, integers, order
 from engine.accumulators.doubles import FINITE_BINS, Digits
 from engine.model.aggregates import AggregateCall, ValuesCall
-from engine.operators.aggregate_functions import FUNCTIONS, TRIED, Extreme, Moment, Total, Values
+from engine.operators.aggregate_functions import (
+    FUNCTIONS,
+    TRIED,
+    ExtremeFunction,
+    MomentFunction,
+    TotalFunction,
+    ValuesFunction,
+)
 from engine.operators.aggregate_moments import Spread
 from engine.operators.aggregate_plan import CO_MOMENT_SUMS, MOMENT_SUMS, AggregatePlan, ArgumentSums, Ordered
-from engine.operators.aggregate_totals import Totals
-from engine.operators.aggregate_values import decode
+from engine.operators.aggregate_totals import GroupTotals
+from engine.operators.aggregate_values import decode_values
 
 
 class Result(NamedTuple):
@@ -31,7 +38,7 @@ class Result(NamedTuple):
     fits: Bools
 
 
-def results_of(plan: AggregatePlan, totals: Totals) -> list[Result]:
+def results_of(plan: AggregatePlan, totals: GroupTotals) -> list[Result]:
     """One column per call, with one row per group."""
     return [_with_nulls_if_tried(call, _result(plan, totals, call)) for call in plan.calls]
 
@@ -44,7 +51,7 @@ def _with_nulls_if_tried(call: AggregateCall, result: Result) -> Result:
     return Result(pc.if_else(fits, result.column, pa.scalar(None, result.column.type)), np.ones_like(result.fits))
 
 
-def _result(plan: AggregatePlan, totals: Totals, call: AggregateCall) -> Result:
+def _result(plan: AggregatePlan, totals: GroupTotals, call: AggregateCall) -> Result:
     everything = np.ones(totals.count, dtype=np.bool_)
     if call.argument is None:
         return Result(pa.array(totals.sums[0]), everything)
@@ -53,38 +60,40 @@ def _result(plan: AggregatePlan, totals: Totals, call: AggregateCall) -> Result:
     valid = counts > 0
     function = FUNCTIONS[call.function]
     match function:
-        case Extreme():
+        case ExtremeFunction():
             return Result(_extreme(plan, totals, call, shared, valid), everything)
-        case Moment():
+        case MomentFunction():
             values, defined = function.result(_spread(plan, totals, shared))
             return Result(pa.array(values, mask=~defined, from_pandas=False), everything)
-        case Values():
+        case ValuesFunction():
             assert isinstance(call, ValuesCall), call
             values_ = totals.values[Ordered(shared.argument, shared.type, raw=True)]
             return Result(function.result(values_.once() if call.distinct else values_, call), everything)
-        case Total(gives="count"):
+        case TotalFunction(gives="count"):
             return Result(pa.array(counts), everything)
-        case Total() if shared.digits is not None:
+        case TotalFunction() if shared.digits is not None:
             sums = totals.double_sums(plan, shared.digits)
             if function.gives == "average":
                 sums = sums / np.where(valid, counts, 1)
             return Result(pa.array(sums, pa.float64(), mask=~valid, from_pandas=False), everything)
-        case Total(gives="sum"):
+        case TotalFunction(gives="sum"):
             return _sum(totals.sums[shared.limbs], call.type, valid)
-        case Total(gives="average"):
+        case TotalFunction(gives="average"):
             return _average(totals.sums[shared.limbs], shared, counts, call.type, valid)
         case _:
             raise AssertionError(f"{call}: no result")
 
 
-def _extreme(plan: AggregatePlan, totals: Totals, call: AggregateCall, shared: ArgumentSums, valid: Bools) -> pa.Array:
+def _extreme(
+    plan: AggregatePlan, totals: GroupTotals, call: AggregateCall, shared: ArgumentSums, valid: Bools
+) -> pa.Array:
     encoded = totals.extremes[plan.extreme(call)]
     if order.has_codes(shared.type):
         return order.values_of(encoded.to_numpy(), shared.type, valid)
-    return decode(encoded, shared.type)
+    return decode_values(encoded, shared.type)
 
 
-def _spread(plan: AggregatePlan, totals: Totals, shared: ArgumentSums) -> Spread:
+def _spread(plan: AggregatePlan, totals: GroupTotals, shared: ArgumentSums) -> Spread:
     assert shared.products is not None
     names = CO_MOMENT_SUMS if shared.is_pair else MOMENT_SUMS
     sums = {name: totals.digits_of(plan, shared.products + place) for place, name in enumerate(names)}

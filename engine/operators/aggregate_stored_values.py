@@ -14,11 +14,11 @@ import pyarrow as pa
 from base.arrays import Int64s, fill
 from engine.operators.aggregate_errors import negative_count
 from engine.operators.aggregate_plan import EXTREMES_SLOT, AggregatePlan, ExtremeOfArgument, Ordered
-from engine.operators.aggregate_totals import Keys, Totals
-from engine.operators.aggregate_values import GroupValues, encode, sorted_values
+from engine.operators.aggregate_totals import GroupKeys, GroupTotals
+from engine.operators.aggregate_values import GroupValues, encode_values, sorted_values
 from engine.operators.base import StepContext
 from engine.rows.hashing import Hashes, hash_columns
-from engine.state.extremes import Change, search
+from engine.state.extremes import ValueChange, search
 from engine.state.trace import Matches, Trace
 
 Net = tuple[pa.Array, pa.Array, Int64s, Int64s]
@@ -31,7 +31,7 @@ _LOW_BITS = np.uint64(32)
 class ValueTraces:
     """Two traces (group, argument, value) -> weight: one of int64 values and one of binary values. Each is opened when it is needed."""
 
-    def __init__(self, plan: AggregatePlan, keys: Keys, context: StepContext, slot: int, ordered: bool) -> None:
+    def __init__(self, plan: AggregatePlan, keys: GroupKeys, context: StepContext, slot: int, ordered: bool) -> None:
         self._keys, self._context, self._slot, self._ordered = keys, context, slot, ordered
         self._types = [column.type for column in keys.columns.columns]
         self._open: dict[pa.DataType, Trace] = {}
@@ -60,7 +60,9 @@ class ValueTraces:
         trace.append(pa.Table.from_arrays(rows, trace.layout.schema.names[:-1]), hashes)
 
 
-def find_appearing(keys: Keys, argument: Ordered, net: Net, traces: ValueTraces) -> tuple[pa.Array, Int64s, Int64s]:
+def find_appearing(
+    keys: GroupKeys, argument: Ordered, net: Net, traces: ValueTraces
+) -> tuple[pa.Array, Int64s, Int64s]:
     """(values, +1 or -1, groups) of the values that appear in or vanish from their group. The change `net` is appended to the traces."""
     values, encoded, weights, groups = net
     trace = traces.trace(encoded.type)
@@ -79,11 +81,17 @@ def find_appearing(keys: Keys, argument: Ordered, net: Net, traces: ValueTraces)
 
 def no_change(argument: Ordered) -> Net:
     no_values, no_numbers = pa.array([], argument.type), np.zeros(0, np.int64)
-    return no_values, encode(no_values), no_numbers, no_numbers
+    return no_values, encode_values(no_values), no_numbers, no_numbers
 
 
 def read_ordered(
-    plan: AggregatePlan, keys: Keys, net: Callable[[Ordered], Net], context: StepContext, *, old: Totals, new: Totals
+    plan: AggregatePlan,
+    keys: GroupKeys,
+    net: Callable[[Ordered], Net],
+    context: StepContext,
+    *,
+    old: GroupTotals,
+    new: GroupTotals,
 ) -> None:
     """Sets the extremes and the values before and after the change, from the traces of values in order. The change is appended to the traces."""
     traces = ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True)
@@ -97,7 +105,7 @@ def read_ordered(
         hashes = traces.hashes(argument.number, np.arange(keys.count))
         for extreme in plan.extremes:
             if extreme.values == argument and not plan.append_only:
-                found = search(trace, asked, hashes, Change(groups, encoded, weights), extreme.highest)
+                found = search(trace, asked, hashes, ValueChange(groups, encoded, weights), extreme.highest)
                 if len(found.below_zero):
                     raise negative_count(keys, int(found.below_zero[0]))
                 before[extreme], after[extreme] = (_without_nulls(extreme, a) for a in (found.before, found.after))
@@ -110,7 +118,7 @@ def read_ordered(
         old.extremes, new.extremes = ([found[extreme] for extreme in plan.extremes] for found in (before, after))
 
 
-def store_ordered(plan: AggregatePlan, keys: Keys, net: Callable[[Ordered], Net], context: StepContext) -> None:
+def store_ordered(plan: AggregatePlan, keys: GroupKeys, net: Callable[[Ordered], Net], context: StepContext) -> None:
     """Appends the change to the traces of values in order, and reads nothing."""
     traces = ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True)
     for argument in plan.ordered_arguments():
@@ -120,7 +128,7 @@ def store_ordered(plan: AggregatePlan, keys: Keys, net: Callable[[Ordered], Net]
 
 
 def _all_values(
-    argument: Ordered, keys: Keys, matches: Matches, change: tuple[Int64s, pa.Array, Int64s]
+    argument: Ordered, keys: GroupKeys, matches: Matches, change: tuple[Int64s, pa.Array, Int64s]
 ) -> tuple[GroupValues, GroupValues]:
     """The values of the groups before and after a change of (groups, encoded values, weights), which is not in the trace yet. `matches`: what
     the trace has of the groups."""

@@ -24,7 +24,7 @@ from engine.operators.aggregate_plan import (
     ExtremeOfArgument,
     Ordered,
 )
-from engine.operators.aggregate_values import GroupValues, encode
+from engine.operators.aggregate_values import GroupValues, encode_values
 from engine.operators.base import StepContext
 from engine.rows import zset
 from engine.rows.hashing import Hashes
@@ -32,7 +32,7 @@ from engine.state.trace import Trace
 
 
 @dataclass(frozen=True)
-class Keys:
+class GroupKeys:
     """The groups that a step reads or changes. `columns` are canonical. Without group columns there is one constant column, because a table
     needs a column."""
 
@@ -50,7 +50,7 @@ class Keys:
 
 
 @dataclass
-class Totals:
+class GroupTotals:
     """`sums[i, g]`: sum i of group g. `digits`: their group numbers are g * plan.digit_sums + number. `extremes[i]`: the encoded values of
     plan.extremes[i], one per group. They are int64 without nulls (ABOVE_ALL or BELOW_ALL if a group has no value), or binary with nulls."""
 
@@ -75,14 +75,14 @@ class Totals:
         return doubles.round_sums(self.digits_of(plan, number), self.count)
 
 
-def zero_totals(plan: AggregatePlan, count: int) -> Totals:
+def zero_totals(plan: AggregatePlan, count: int) -> GroupTotals:
     """The totals of `count` groups without rows."""
     extremes = [_no_extremes(extreme, count) for extreme in plan.kept_extremes()]
-    return Totals(np.zeros((plan.sums, count), np.int64), doubles.empty(), extremes)
+    return GroupTotals(np.zeros((plan.sums, count), np.int64), doubles.empty(), extremes)
 
 
 def add_values(
-    plan: AggregatePlan, shared: ArgumentSums, values: pa.Array, weights: Int64s, groups: Int64s, *, to: Totals
+    plan: AggregatePlan, shared: ArgumentSums, values: pa.Array, weights: Int64s, groups: Int64s, *, to: GroupTotals
 ) -> None:
     """Adds canonical values without nulls, times their weights, to an argument's accumulators. The result is not in normal form."""
     np.add.at(to.sums[shared.count], groups, weights)
@@ -112,17 +112,17 @@ def products_of(
     return parts
 
 
-def add_extreme(number: int, extreme: ExtremeOfArgument, values: pa.Array, groups: Int64s, to: Totals) -> None:
+def add_extreme(number: int, extreme: ExtremeOfArgument, values: pa.Array, groups: Int64s, to: GroupTotals) -> None:
     """Updates an extreme by canonical values without nulls, all of positive weight."""
     if extreme.coded:
         best = to.extremes[number].to_numpy().copy()
         (np.maximum if extreme.highest else np.minimum).at(best, groups, order.codes_of(values))
         to.extremes[number] = pa.array(best)
     else:
-        _update_binary(number, extreme, encode(values), groups, to)
+        _update_binary(number, extreme, encode_values(values), groups, to)
 
 
-def combine(plan: AggregatePlan, old: Totals, fresh: Totals) -> Totals:
+def combine(plan: AggregatePlan, old: GroupTotals, fresh: GroupTotals) -> GroupTotals:
     """The sum of both, in normal form."""
     sums = old.sums + fresh.sums
     for shared in plan.argument_sums:
@@ -133,13 +133,13 @@ def combine(plan: AggregatePlan, old: Totals, fresh: Totals) -> Totals:
         (pc.max_element_wise if extreme.highest else pc.min_element_wise)(a, b, skip_nulls=True)
         for extreme, a, b in zip(plan.kept_extremes(), old.extremes, fresh.extremes, strict=True)
     ]
-    return Totals(sums, digits, extremes)
+    return GroupTotals(sums, digits, extremes)
 
 
 class TotalsTraces:
     """The traces of totals and of digits: slots 0 and 1 of the node."""
 
-    def __init__(self, plan: AggregatePlan, keys: Keys, context: StepContext) -> None:
+    def __init__(self, plan: AggregatePlan, keys: GroupKeys, context: StepContext) -> None:
         self._plan, self._keys = plan, keys
         types = [column.type for column in keys.columns.columns]
         self._width = len(types)
@@ -153,7 +153,7 @@ class TotalsTraces:
         """Every group of which the state has totals."""
         return self.totals.scan().select(range(self._width))
 
-    def read(self) -> Totals:
+    def read(self) -> GroupTotals:
         """The totals of the keys."""
         totals = zero_totals(self._plan, self._keys.count)
         matches = self.totals.probe(self._keys.columns, self._keys.hashes)
@@ -172,7 +172,7 @@ class TotalsTraces:
             totals.digits = self._read_digits(self.digits)
         return totals
 
-    def write(self, old: Totals, new: Totals) -> None:
+    def write(self, old: GroupTotals, new: GroupTotals) -> None:
         """Appends the difference of the totals to the traces."""
         change = new.sums - old.sums
         moved = change.any(axis=0)
@@ -211,7 +211,7 @@ def _no_extremes(extreme: ExtremeOfArgument, count: int) -> pa.Array:
     return pa.nulls(count, pa.binary())
 
 
-def _update_binary(number: int, extreme: ExtremeOfArgument, encoded: pa.Array, groups: Int64s, to: Totals) -> None:
+def _update_binary(number: int, extreme: ExtremeOfArgument, encoded: pa.Array, groups: Int64s, to: GroupTotals) -> None:
     how = "max" if extreme.highest else "min"
     both = pa.table(
         {

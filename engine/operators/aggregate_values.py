@@ -45,7 +45,7 @@ class GroupValues:
 
     @cached_property
     def values(self) -> pa.Array:
-        return decode(self._encoded, self.type)
+        return decode_values(self._encoded, self.type)
 
     @cached_property
     def starts(self) -> Int64s:
@@ -77,7 +77,7 @@ class GroupValues:
         return GroupValues(self.type, self.count, self.groups, self._encoded, np.ones_like(self.weights))
 
 
-def encode(values: pa.Array) -> pa.Array:
+def encode_values(values: pa.Array) -> pa.Array:
     """Values without nulls as int64 or binary in their order. -0.0 stays apart from 0.0."""
     if pa.types.is_nested(values.type):
         return order_bytes.encode(values)
@@ -88,7 +88,7 @@ def encode(values: pa.Array) -> pa.Array:
     return order.encode(values)
 
 
-def decode(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
+def decode_values(encoded: pa.Array, type_: pa.DataType) -> pa.Array:
     return order_bytes.decode(encoded, type_) if pa.types.is_nested(type_) else order.decode(encoded, type_)
 
 

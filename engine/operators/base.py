@@ -18,7 +18,7 @@ from engine.expressions.evaluate import evaluate, try_evaluate
 from engine.model.node import Expression, NodeBase
 from engine.model.numbers import TRACES_MAX, table_of
 from engine.operators.arrangement import Key
-from engine.operators.error_rows import ErrorRows, leave_out
+from engine.operators.error_rows import ErrorRows, leave_out_errors
 from engine.operators.facts import PartFacts, RunFacts, StepFacts
 from engine.operators.keys import ColocatedKey
 from engine.state.runs import Combine, TraceLayout
@@ -155,7 +155,7 @@ class StepContext:
         """Returns what `evaluate` of the expressions returns, without the error rows if the step counts them. `sign`: see ErrorRows.add."""
         if self.errors is None:
             return evaluate(predicate, projections, rows)
-        return leave_out(
+        return leave_out_errors(
             self.errors,
             lambda part: try_evaluate(predicate, projections, part),
             lambda row: evaluate(predicate, projections, row),

@@ -16,10 +16,10 @@ from engine.model.filling import CarriedTable
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.fed_rows import below, columns_by_place, within
 from engine.operators.keys import ColocatedKey, distinct_keys
-from engine.operators.names import by_places, named_by
+from engine.operators.names import OF_PLACES
 from engine.rows import zset
 from engine.rows.hashing import Hashes, slot_of
 from engine.state.runs import as_rows, as_zset
@@ -85,17 +85,25 @@ CARRIED_TABLE = Operator(
     revision=1,
     step=step_carried,
     arrange=lambda node, inputs: Arrangement((None,), node.key),
-    retraction=lambda node: "a new message of a key replaces its row",
-    keeps=lambda node, append_only: "the last row of every key",
-    unique_key=lambda node, inputs: node.key,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: True,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=named_by(lambda node, inputs, naming: by_places(node.places, inputs[0])),
-    text=lambda node: f"by {words.columns(node.key)}, level {node.level}",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: node.key,
+        comes_without_input=lambda node: True,
+        counts_errors=lambda node: False,
+    ),
+    growth=Growth(
+        retraction=lambda node: "a new message of a key replaces its row",
+        is_needed=False,
+        is_relied_on=lambda node: False,
+    ),
+    state=StateUse(
+        keeps=lambda node, append_only: "the last row of every key",
+        content=NoContent(),
+        fed=None,
+        traces_in_recursion=None,
+    ),
+    names=Wording(
+        columns=OF_PLACES,
+        text=lambda node: f"by {words.columns(node.key)}, level {node.level}",
+        user_name=lambda node: None,
+    ),
 )

@@ -16,7 +16,7 @@ from base.text.timestamps import DAY_US
 from engine.model.clock import TIMESTAMP, ClockValue
 from engine.operators.arrangement import on_one_worker
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import FOLLOWS_INPUTS, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.names import named_by
 from engine.rows import zset
 from engine.state.runs import as_rows, as_zset
@@ -67,17 +67,21 @@ CLOCK_VALUE = Operator(
     revision=1,
     step=step_clock_value,
     arrange=lambda node, inputs: on_one_worker(inputs),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "the time of the last step",
-    unique_key=lambda node, inputs: None,  # a time that has changed is told in two rows
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: True,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=named_by(lambda node, inputs, naming: ("now()",)),
-    text=lambda node: "the time of the step" + (", by days" if node.rounding_us == DAY_US else ""),
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None,  # a time that has changed is told in two rows
+        comes_without_input=lambda node: True,
+        counts_errors=lambda node: False,
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=StateUse(
+        keeps=lambda node, append_only: "the time of the last step",
+        content=NoContent(),
+        fed=None,
+        traces_in_recursion=None,
+    ),
+    names=Wording(
+        columns=named_by(lambda node, inputs, naming: ("now()",)),
+        text=lambda node: "the time of the step" + (", by days" if node.rounding_us == DAY_US else ""),
+        user_name=lambda node: None,
+    ),
 )

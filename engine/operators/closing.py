@@ -25,14 +25,14 @@ from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import DISTINCT_SLOT, EXTREMES_SLOT, AggregatePlan, aggregate_plan_of
 from engine.operators.aggregate_results import results_of
 from engine.operators.aggregate_stored_values import ValueTraces, store_ordered
-from engine.operators.aggregate_totals import Keys, TotalsTraces, combine
-from engine.operators.aggregate_values import encode
+from engine.operators.aggregate_totals import GroupKeys, TotalsTraces, combine
+from engine.operators.aggregate_values import encode_values
 from engine.operators.arrangement import add_broadcast, by_group, by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
-from engine.operators.names import OF_FIRST, named_by, of_calls
+from engine.operators.names import OF_FIRST, OF_GROUP_AND_CALLS
 from engine.operators.sessions import merge_sessions
 from engine.rows import zset
 from engine.state.forgetting import forget, rows_of_groups, select_rows
@@ -91,15 +91,15 @@ def _close_groups(
     return zset.build(columns, np.ones(len(exists), np.int64)).cast(zset.schema_of(node.types))
 
 
-def traces_of(plan: AggregatePlan, keys: Keys, context: StepContext) -> Iterator[Trace]:
+def traces_of(plan: AggregatePlan, keys: GroupKeys, context: StepContext) -> Iterator[Trace]:
     """Every trace in which these groups may have rows."""
     totals = TotalsTraces(plan, keys, context)
     yield totals.totals
     if totals.digits is not None:
         yield totals.digits
-    ordered = {encode(pa.array([], argument.type)).type for argument in plan.ordered_arguments()}
+    ordered = {encode_values(pa.array([], argument.type)).type for argument in plan.ordered_arguments()}
     yield from (ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True).trace(kind) for kind in ordered)
-    distinct = {encode(pa.array([], shared.type)).type for shared in plan.argument_sums if shared.distinct}
+    distinct = {encode_values(pa.array([], shared.type)).type for shared in plan.argument_sums if shared.distinct}
     yield from (ValueTraces(plan, keys, context, DISTINCT_SLOT, ordered=False).trace(kind) for kind in distinct)
 
 
@@ -135,19 +135,23 @@ CLOSING_AGGREGATE = Operator(
     revision=1,
     step=step_closing_aggregate,
     arrange=lambda node, inputs: add_broadcast(by_group(node.group, inputs[0])),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "the accumulators of the groups that are not closed",
-    unique_key=lambda node, inputs: tuple(range(len(node.group))),
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: bool(node.calls),
-    needs_append_only=True,
-    relies_on_growth=lambda node: True,
-    traces_in_recursion=None,
-    names=named_by(lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming)),
-    text=_text_of_aggregate,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: tuple(range(len(node.group))),
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: bool(node.calls),
+    ),
+    growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
+    state=StateUse(
+        keeps=lambda node, append_only: "the accumulators of the groups that are not closed",
+        content=NoContent(),
+        fed=None,
+        traces_in_recursion=None,
+    ),
+    names=Wording(
+        columns=OF_GROUP_AND_CALLS,
+        text=_text_of_aggregate,
+        user_name=lambda node: None,
+    ),
 )
 
 CLOSING_SESSIONS = Operator(
@@ -155,17 +159,19 @@ CLOSING_SESSIONS = Operator(
     revision=1,
     step=step_closing_sessions,
     arrange=lambda node, inputs: add_broadcast(by_key(node.key, inputs[0])),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "the rows of the sessions that are not closed",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=True,
-    relies_on_growth=lambda node: True,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=lambda node: f"c{node.window} by {words.columns(node.key)}, when the watermark reaches their end",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
+    state=StateUse(
+        keeps=lambda node, append_only: "the rows of the sessions that are not closed",
+        content=NoContent(),
+        fed=None,
+        traces_in_recursion=None,
+    ),
+    names=Wording(
+        columns=OF_FIRST,
+        text=lambda node: f"c{node.window} by {words.columns(node.key)}, when the watermark reaches their end",
+        user_name=lambda node: None,
+    ),
 )

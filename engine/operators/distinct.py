@@ -19,7 +19,17 @@ from engine.model.rows import Deduplicate, Distinct
 from engine.operators import words
 from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import Fed, NoContent, Operator, always
+from engine.operators.descriptor import (
+    FOLLOWS_INPUTS,
+    Fed,
+    Growth,
+    NoContent,
+    Operator,
+    OutputFacts,
+    StateUse,
+    Wording,
+    always,
+)
 from engine.operators.keys import ColocatedKey, distinct_keys, hash_keys
 from engine.operators.names import OF_FIRST
 from engine.rows import zset
@@ -104,19 +114,19 @@ DISTINCT = Operator(
     revision=1,
     step=step_distinct,
     arrange=lambda node, inputs: by_key(tuple(range(len(node.types))), inputs[0]),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "the weight of every row",
-    unique_key=lambda node, inputs: tuple(range(len(node.types))),
-    content=NoContent(),
-    fed=Fed(always, _content_of_distinct),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=1,
-    names=OF_FIRST,
-    text=lambda node: "",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: tuple(range(len(node.types))),
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: False,
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=StateUse(
+        keeps=lambda node, append_only: "the weight of every row",
+        content=NoContent(),
+        fed=Fed(always, _content_of_distinct),
+        traces_in_recursion=1,
+    ),
+    names=Wording(columns=OF_FIRST, text=lambda node: "", user_name=lambda node: None),
 )
 
 DEDUPLICATE = Operator(
@@ -124,18 +134,18 @@ DEDUPLICATE = Operator(
     revision=1,
     step=step_deduplicate,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "the first row of every key" if append_only else "all rows, by key",
-    # The key is unique too. With that key here, more joins would get partial sums, and the circuits of existing state would change.
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=Fed(always, _content_of_deduplicate),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: True,
-    traces_in_recursion=1,
-    names=OF_FIRST,
-    text=lambda node: f"by {words.columns(node.key)}",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        # The key is unique too. With that key here, more joins would get partial sums, and the circuits of existing state would change.
+        unique_key=lambda node, inputs: None,
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: False,
+    ),
+    growth=Growth(retraction=lambda node: None, is_needed=False, is_relied_on=lambda node: True),
+    state=StateUse(
+        keeps=lambda node, append_only: "the first row of every key" if append_only else "all rows, by key",
+        content=NoContent(),
+        fed=Fed(always, _content_of_deduplicate),
+        traces_in_recursion=1,
+    ),
+    names=Wording(columns=OF_FIRST, text=lambda node: f"by {words.columns(node.key)}", user_name=lambda node: None),
 )

@@ -88,7 +88,7 @@ def attempt_all(attempt: Callable[[pa.Table], T | None], table: pa.Table) -> tup
     return done, failing
 
 
-def leave_out(
+def leave_out_errors(
     errors: ErrorRows,
     attempt: Callable[[pa.Table], pa.Table | None],
     compute: Callable[[pa.Table], object],

@@ -34,7 +34,16 @@ from base.arrays import Bools, Int64s, fill
 from engine.model.event_time import LatestTime, Watermark
 from engine.operators.arrangement import Arrangement, on_one_worker
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import (
+    FOLLOWS_INPUTS,
+    NO_STATE,
+    Growth,
+    NoContent,
+    Operator,
+    OutputFacts,
+    StateUse,
+    Wording,
+)
 from engine.operators.names import NONE
 from engine.rows import zset
 from engine.state.runs import as_rows, as_zset
@@ -163,19 +172,12 @@ LATEST_TIME = Operator(
     revision=1,
     step=step_latest_time,
     arrange=lambda node, inputs: Arrangement((None,), None),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=True,
-    relies_on_growth=lambda node: True,
-    traces_in_recursion=None,
-    names=NONE,
-    text=lambda node: f"of c{node.time}",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
+    state=NO_STATE,
+    names=Wording(columns=NONE, text=lambda node: f"of c{node.time}", user_name=lambda node: None),
 )
 
 WATERMARK = Operator(
@@ -183,17 +185,17 @@ WATERMARK = Operator(
     revision=1,
     step=step_watermark,
     arrange=lambda node, inputs: on_one_worker(inputs),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "the latest time of each input",
-    unique_key=lambda node, inputs: None,  # it is told again in every step
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: True,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=NONE,
-    text=_text_of_watermark,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None,  # it is told again in every step
+        comes_without_input=lambda node: True,
+        counts_errors=lambda node: False,
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=StateUse(
+        keeps=lambda node, append_only: "the latest time of each input",
+        content=NoContent(),
+        fed=None,
+        traces_in_recursion=None,
+    ),
+    names=Wording(columns=NONE, text=_text_of_watermark, user_name=lambda node: None),
 )

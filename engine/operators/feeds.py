@@ -24,10 +24,19 @@ from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
 from engine.operators.base import StepContext
 from engine.operators.carried import CARRIED_TABLE
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import (
+    FOLLOWS_INPUTS,
+    NO_STATE,
+    Growth,
+    NoContent,
+    Operator,
+    OutputFacts,
+    StateUse,
+    Wording,
+)
 from engine.operators.fed_rows import columns_by_place, within
 from engine.operators.keys import ColocatedKey, net_rows_by_key
-from engine.operators.names import OF_FIRST, Names, Naming, by_places, named_by
+from engine.operators.names import OF_FIRST, OF_PLACES, Names, Naming, named_by
 from engine.rows import zset
 from engine.rows.hashing import HASH_BITS, Hashes, slot_of
 from engine.state.runs import as_rows, as_zset
@@ -70,7 +79,7 @@ def _feed_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[Co
             return zset.empty(node.types)
         slots = (0, SLOTS) if node.colocation is None else (slot_of(before), slot_of(after - 1) + 1)
         at = replace(context, node=node.inputs[0], slots=slots)
-        fed = operators[type(node.holder)].fed
+        fed = operators[type(node.holder)].state.fed
         assert fed is not None
         rows = fed.rows(node.holder, node.read, values, at)
         return _within(rows, node.colocation, before, after)
@@ -80,19 +89,18 @@ def _feed_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[Co
         revision=1,
         step=step,
         arrange=_arrange_feed,
-        retraction=lambda node: None,
-        keeps=lambda node, append_only: "",
-        unique_key=lambda node, inputs: None,
-        content=NoContent(),
-        fed=None,
-        outputs_without_input=lambda node: True,
-        counts_errors=lambda node: False,
-        needs_append_only=False,
-        relies_on_growth=lambda node: False,
-        traces_in_recursion=None,
-        names=OF_FIRST,
-        text=lambda node: f"the content of the {node.holder.kind} below, level {node.level}",
-        user_name=lambda node: None,
+        output=OutputFacts(
+            unique_key=lambda node, inputs: None,
+            comes_without_input=lambda node: True,
+            counts_errors=lambda node: False,
+        ),
+        growth=FOLLOWS_INPUTS,
+        state=NO_STATE,
+        names=Wording(
+            columns=OF_FIRST,
+            text=lambda node: f"the content of the {node.holder.kind} below, level {node.level}",
+            user_name=lambda node: None,
+        ),
     )
 
 
@@ -110,26 +118,34 @@ def _frozen_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[
         return Arrangement(tuple(None for _ in inputs), at)
 
     def names(node: Frozen, inputs: Sequence[Names], naming: Naming) -> Names:
-        return operators[type(node.holder)].names.of(node.holder, inputs, naming)
+        return operators[type(node.holder)].names.columns.of(node.holder, inputs, naming)
 
     return Operator(
         node=Frozen,
         revision=1,
         step=lambda node, inputs, context: zset.empty(node.types),
         arrange=arrange,
-        retraction=lambda node: operators[type(node.holder)].retraction(node.holder),
-        keeps=lambda node, append_only: operators[type(node.holder)].keeps(node.holder, append_only),
-        unique_key=lambda node, inputs: operators[type(node.holder)].unique_key(node.holder, inputs),
-        content=NoContent(),
-        fed=None,
-        outputs_without_input=lambda node: False,
-        counts_errors=lambda node: False,
-        needs_append_only=False,
-        relies_on_growth=lambda node: False,
-        traces_in_recursion=None,
-        names=named_by(names),
-        text=lambda node: f"stands for a {node.holder.kind} that this version cannot run",
-        user_name=lambda node: None,
+        output=OutputFacts(
+            unique_key=lambda node, inputs: operators[type(node.holder)].output.unique_key(node.holder, inputs),
+            comes_without_input=lambda node: False,
+            counts_errors=lambda node: False,
+        ),
+        growth=Growth(
+            retraction=lambda node: operators[type(node.holder)].growth.retraction(node.holder),
+            is_needed=False,
+            is_relied_on=lambda node: False,
+        ),
+        state=StateUse(
+            keeps=lambda node, append_only: operators[type(node.holder)].state.keeps(node.holder, append_only),
+            content=NoContent(),
+            fed=None,
+            traces_in_recursion=None,
+        ),
+        names=Wording(
+            columns=named_by(names),
+            text=lambda node: f"stands for a {node.holder.kind} that this version cannot run",
+            user_name=lambda node: None,
+        ),
     )
 
 
@@ -205,19 +221,16 @@ PLACED = Operator(
     revision=1,
     step=step_placed,
     arrange=lambda node, inputs: Arrangement((None if node.key is None else _exchange(node.key, inputs[0]),), node.key),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=lambda node: "anywhere" if node.key is None else f"by {words.columns(node.key)}",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=NO_STATE,
+    names=Wording(
+        columns=OF_FIRST,
+        text=lambda node: "anywhere" if node.key is None else f"by {words.columns(node.key)}",
+        user_name=lambda node: None,
+    ),
 )
 
 RENAMED = Operator(
@@ -225,19 +238,16 @@ RENAMED = Operator(
     revision=1,
     step=step_renamed,
     arrange=lambda node, inputs: Arrangement((None,), None),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=named_by(lambda node, inputs, naming: by_places(node.places, inputs[0])),
-    text=lambda node: "with the columns of the view now",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=NO_STATE,
+    names=Wording(
+        columns=OF_PLACES,
+        text=lambda node: "with the columns of the view now",
+        user_name=lambda node: None,
+    ),
 )
 
 DIFFERENCE_OF_VIEW = Operator(
@@ -245,19 +255,14 @@ DIFFERENCE_OF_VIEW = Operator(
     revision=1,
     step=step_difference,
     arrange=lambda node, inputs: Arrangement(tuple(_exchange(node.key, each) for each in inputs), node.key),
-    retraction=lambda node: "old rows are taken back",
-    keeps=lambda node, append_only: "what differs",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=lambda node: "new content without old content",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=Growth(retraction=lambda node: "old rows are taken back", is_needed=False, is_relied_on=lambda node: False),
+    state=StateUse(
+        keeps=lambda node, append_only: "what differs", content=NoContent(), fed=None, traces_in_recursion=None
+    ),
+    names=Wording(columns=OF_FIRST, text=lambda node: "new content without old content", user_name=lambda node: None),
 )
 
 SWITCHED = Operator(
@@ -265,19 +270,14 @@ SWITCHED = Operator(
     revision=1,
     step=step_switched,
     arrange=lambda node, inputs: Arrangement((_exchange(node.key, inputs[0]),), node.placed),
-    retraction=lambda node: "old rows are taken back",
-    keeps=lambda node, append_only: "what differs",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: True,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=lambda node: "with what differs",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: True, counts_errors=lambda node: False
+    ),
+    growth=Growth(retraction=lambda node: "old rows are taken back", is_needed=False, is_relied_on=lambda node: False),
+    state=StateUse(
+        keeps=lambda node, append_only: "what differs", content=NoContent(), fed=None, traces_in_recursion=None
+    ),
+    names=Wording(columns=OF_FIRST, text=lambda node: "with what differs", user_name=lambda node: None),
 )
 
 
@@ -286,19 +286,12 @@ WRITTEN_AGAIN = Operator(
     revision=1,
     step=step_written_again,
     arrange=lambda node, inputs: Arrangement((_exchange(node.key, inputs[0]),), node.key),
-    retraction=lambda node: "old rows are taken back",
-    keeps=lambda node, append_only: "",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=lambda node: "all rows once more",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=Growth(retraction=lambda node: "old rows are taken back", is_needed=False, is_relied_on=lambda node: False),
+    state=NO_STATE,
+    names=Wording(columns=OF_FIRST, text=lambda node: "all rows once more", user_name=lambda node: None),
 )
 
 

@@ -24,7 +24,7 @@ FROM_BEFORE = -1
 """In the place of a message: the row that the key had before the step."""
 
 
-class Messages(NamedTuple):
+class KeyedMessages(NamedTuple):
     """The messages of a step, by key and then in their order. `key`: a number, ascending. `truncations`: how many lie before the message.
     `lacks`: for each column of which some value is missing, the messages that lack it."""
 
@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
     refused: Int64s
 
 
-def outcome(messages: Messages, had_row: Bools, truncations: int) -> Outcome:
+def outcome(messages: KeyedMessages, had_row: Bools, truncations: int) -> Outcome:
     """`had_row`: by the key's number, whether it had a row before the step. `truncations`: those of the step."""
     count = len(messages.key)
     places = np.arange(count)

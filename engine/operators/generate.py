@@ -14,7 +14,7 @@ from engine.model.rows import Generate
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import ContentOfInput, Operator
+from engine.operators.descriptor import FOLLOWS_INPUTS, ContentOfInput, Operator, OutputFacts, StateUse, Wording
 from engine.operators.names import by_places, named_by
 from engine.rows import zset
 
@@ -60,17 +60,19 @@ GENERATE = Operator(
     revision=1,
     step=step_generate,
     arrange=_arrange,
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "",
-    unique_key=lambda node, inputs: None,
-    content=ContentOfInput(lambda node, content: _generate(node, content)),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=0,
-    names=named_by(lambda node, inputs, naming: by_places(node.kept, inputs[0])),
-    text=_text,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=StateUse(
+        keeps=lambda node, append_only: "",
+        content=ContentOfInput(lambda node, content: _generate(node, content)),
+        fed=None,
+        traces_in_recursion=0,
+    ),
+    names=Wording(
+        columns=named_by(lambda node, inputs, naming: by_places(node.kept, inputs[0])),
+        text=_text,
+        user_name=lambda node: None,
+    ),
 )

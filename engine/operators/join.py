@@ -16,8 +16,8 @@ from engine.model.node import Expression
 from engine.operators import words
 from engine.operators.arrangement import by_join_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import Fed, NoContent, Operator, always
-from engine.operators.error_rows import leave_out
+from engine.operators.descriptor import FOLLOWS_INPUTS, Fed, NoContent, Operator, OutputFacts, StateUse, Wording, always
+from engine.operators.error_rows import leave_out_errors
 from engine.operators.keys import columns_at, matchable, only
 from engine.operators.names import OF_BOTH
 from engine.rows import zset
@@ -79,7 +79,7 @@ def match_pairs(
     if context.errors is None or not pairs.num_rows:
         return keep(pairs, condition, types)
     every = _every(types)
-    return leave_out(
+    return leave_out_errors(
         context.errors,
         lambda part: try_evaluate(condition, every, part),
         lambda row: evaluate(condition, every, row),
@@ -121,17 +121,21 @@ JOIN = Operator(
     revision=1,
     step=step_join,
     arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "both inputs, by key",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=Fed(always, _content),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: node.residual is not None,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=2,
-    names=OF_BOTH,
-    text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, node.residual),
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None,
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: node.residual is not None,
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=StateUse(
+        keeps=lambda node, append_only: "both inputs, by key",
+        content=NoContent(),
+        fed=Fed(always, _content),
+        traces_in_recursion=2,
+    ),
+    names=Wording(
+        columns=OF_BOTH,
+        text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, node.residual),
+        user_name=lambda node: None,
+    ),
 )

@@ -31,8 +31,8 @@ from engine.model.rows import LastByKey
 from engine.operators import words
 from engine.operators.arrangement import by_key
 from engine.operators.base import Lacks, Refused, RowElsewhere, StepContext
-from engine.operators.descriptor import Fed, NoContent, Operator, always
-from engine.operators.former_values import Messages, outcome, truncations_before
+from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording, always
+from engine.operators.former_values import KeyedMessages, outcome, truncations_before
 from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.operators.names import OF_FIRST
 from engine.operators.scattered_keys import check_partitions, key_as_text
@@ -142,7 +142,7 @@ def _latest(
         last = order[ends]
         return zset.consolidate(as_zset(matches.rows)), zset.take_rows(rows, last[~deleted[last]])
     old, row_of = _rows_before(matches.rows, matches.probe, keys.num_rows)
-    in_order = Messages(group[order], deleted[order], before[order], {c: lack[order] for c, lack in lacks.items()})
+    in_order = KeyedMessages(group[order], deleted[order], before[order], {c: lack[order] for c, lack in lacks.items()})
     found = outcome(in_order, row_of >= 0, truncations)
     _refuse(node, messages, order[found.refused], lacks, context)
     new = zset.take_rows(rows, order[found.last])
@@ -224,17 +224,25 @@ LAST_BY_KEY = Operator(
     revision=1,
     step=step_last_by_key,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
-    retraction=lambda node: f"source {node.handle} has a key, and a new message of a key replaces its row",
-    keeps=lambda node, append_only: "the last row of every key",
-    unique_key=lambda node, inputs: node.key,
-    content=NoContent(),
-    fed=Fed(always, _content),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=lambda node: f"by {words.columns(node.key)}",
-    user_name=lambda node: f"source {node.handle}",
+    output=OutputFacts(
+        unique_key=lambda node, inputs: node.key,
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: False,
+    ),
+    growth=Growth(
+        retraction=lambda node: f"source {node.handle} has a key, and a new message of a key replaces its row",
+        is_needed=False,
+        is_relied_on=lambda node: False,
+    ),
+    state=StateUse(
+        keeps=lambda node, append_only: "the last row of every key",
+        content=NoContent(),
+        fed=Fed(always, _content),
+        traces_in_recursion=None,
+    ),
+    names=Wording(
+        columns=OF_FIRST,
+        text=lambda node: f"by {words.columns(node.key)}",
+        user_name=lambda node: f"source {node.handle}",
+    ),
 )

@@ -13,7 +13,16 @@ from engine.model.rows import Constant, Map, Replicate, Union
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import ContentOfInput, NoContent, Operator
+from engine.operators.descriptor import (
+    FOLLOWS_INPUTS,
+    NO_STATE,
+    ContentOfInput,
+    NoContent,
+    Operator,
+    OutputFacts,
+    StateUse,
+    Wording,
+)
 from engine.operators.names import NONE, OF_FIRST, named_by, of_expressions
 from engine.rows import zset
 
@@ -86,19 +95,18 @@ MAP = Operator(
     revision=1,
     step=step_map,
     arrange=_arrange_map,
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "",
-    unique_key=_unique_key_of_map,
-    content=ContentOfInput(_content_of_map),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: True,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=0,
-    names=named_by(lambda node, inputs, naming: of_expressions(node.projections, inputs[0], naming)),
-    text=_text_of_map,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=_unique_key_of_map, comes_without_input=lambda node: False, counts_errors=lambda node: True
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=StateUse(
+        keeps=lambda node, append_only: "", content=ContentOfInput(_content_of_map), fed=None, traces_in_recursion=0
+    ),
+    names=Wording(
+        columns=named_by(lambda node, inputs, naming: of_expressions(node.projections, inputs[0], naming)),
+        text=_text_of_map,
+        user_name=lambda node: None,
+    ),
 )
 
 REPLICATE = Operator(
@@ -106,19 +114,18 @@ REPLICATE = Operator(
     revision=1,
     step=step_replicate,
     arrange=_arrange_replicate,
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "",
-    unique_key=lambda node, inputs: None,  # its rows have weights above 1
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=0,
-    names=named_by(lambda node, inputs, naming: (*inputs[0][: node.times], *inputs[0][node.times + 1 :])),
-    text=lambda node: f"c{node.times} times, without c{node.times}",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None,  # its rows have weights above 1
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: False,
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=StateUse(keeps=lambda node, append_only: "", content=NoContent(), fed=None, traces_in_recursion=0),
+    names=Wording(
+        columns=named_by(lambda node, inputs, naming: (*inputs[0][: node.times], *inputs[0][node.times + 1 :])),
+        text=lambda node: f"c{node.times} times, without c{node.times}",
+        user_name=lambda node: None,
+    ),
 )
 
 UNION = Operator(
@@ -126,19 +133,12 @@ UNION = Operator(
     revision=1,
     step=step_union,
     arrange=_arrange_union,
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=0,
-    names=OF_FIRST,
-    text=lambda node: "",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=StateUse(keeps=lambda node, append_only: "", content=NoContent(), fed=None, traces_in_recursion=0),
+    names=Wording(columns=OF_FIRST, text=lambda node: "", user_name=lambda node: None),
 )
 
 CONSTANT = Operator(
@@ -146,17 +146,10 @@ CONSTANT = Operator(
     revision=1,
     step=step_constant,
     arrange=lambda node, inputs: Arrangement((), None),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: True,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=NONE,
-    text=_text_of_constant,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: True, counts_errors=lambda node: False
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=NO_STATE,
+    names=Wording(columns=NONE, text=_text_of_constant, user_name=lambda node: None),
 )

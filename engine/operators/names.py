@@ -73,6 +73,15 @@ def by_places(places: Sequence[Column | None], names: Names) -> Names:
     return tuple(None if place is None else names[place] for place in places)
 
 
+OF_PLACES: ColumnNames[Any] = named_by(lambda node, inputs, naming: by_places(node.places, inputs[0]))
+"""The columns of the first input at `places` of the node."""
+
+OF_GROUP_AND_CALLS: ColumnNames[Any] = named_by(
+    lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming)
+)
+"""The columns of an aggregate over its input: `group` of the node, and then `calls`."""
+
+
 def of_expressions(expressions: Sequence[Expression], names: Names, naming: Naming) -> Names:
     """`names`: of the columns that the expressions read."""
     return tuple(_of_expression(each, names, naming) for each in expressions)

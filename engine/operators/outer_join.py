@@ -31,7 +31,7 @@ from engine.model.joins import OuterJoin
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.error_rows import ErrorRows
 from engine.operators.join import match_pairs
 from engine.operators.keys import distinct_keys, matchable, only
@@ -72,7 +72,7 @@ def step_outer_join(node: OuterJoin, inputs: Sequence[pa.Table], context: StepCo
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Side:
+class _OuterSide:
     """One input: its change (unique rows whose keys can match), the hashes of their keys, and what is stored of it. `others`: the types of
     the other input's columns."""
 
@@ -148,9 +148,11 @@ class _Meeting:
     partners: Int64s
 
 
-def _sides(node: OuterJoin, changes: Sequence[pa.Table], context: StepContext) -> tuple[_Side, _Side, list[pa.Table]]:
+def _sides(
+    node: OuterJoin, changes: Sequence[pa.Table], context: StepContext
+) -> tuple[_OuterSide, _OuterSide, list[pa.Table]]:
     """Both sides, and the rows whose keys cannot match."""
-    sides: list[_Side] = []
+    sides: list[_OuterSide] = []
     out: list[pa.Table] = []
     for number, placed in enumerate(context.join_keys(node.left_key, node.right_key)):
         preserved = node.full or number == LEFT
@@ -160,7 +162,7 @@ def _sides(node: OuterJoin, changes: Sequence[pa.Table], context: StepContext) -
         trace = context.trace(number, change.schema.types[:-1], placed.columns, combines, [pa.int64()] * len(combines))
         others = tuple(changes[1 - number].schema.types[:-1])
         sides.append(
-            _Side(
+            _OuterSide(
                 number=number,
                 key=placed.columns,
                 preserved=preserved,
@@ -176,7 +178,7 @@ def _sides(node: OuterJoin, changes: Sequence[pa.Table], context: StepContext) -
     return sides[LEFT], sides[RIGHT], out
 
 
-def _meet(node: OuterJoin, stays: _Side, comes: _Side, context: StepContext) -> _Meeting:
+def _meet(node: OuterJoin, stays: _OuterSide, comes: _OuterSide, context: StepContext) -> _Meeting:
     """The stored rows of the side `stays` with the change of the side `comes`. A pair in error is no match."""
     keys, hashes, group = distinct_keys(comes.change, comes.key, comes.hashes)
     stored = stays.rows_of(keys, hashes)
@@ -203,7 +205,7 @@ def _meet(node: OuterJoin, stays: _Side, comes: _Side, context: StepContext) -> 
     return _Meeting(keys=keys, hashes=hashes, stored=stored, out=out, gained=gained, partners=partners)
 
 
-def _no_longer_alone(side: _Side, stored: _Stored, gained: Int64s) -> pa.Table:
+def _no_longer_alone(side: _OuterSide, stored: _Stored, gained: Int64s) -> pa.Table:
     """Retracts the rows with NULLs of stored rows that have a match now, and inserts those of stored rows that have none any more."""
     change = _alone(stored.weights, stored.pairs + gained) - _alone(stored.weights, stored.pairs)
     rows = np.flatnonzero(change)
@@ -236,7 +238,7 @@ def _at(columns: Columns, rows: zset.Indices) -> list[pa.Array]:
     return [zset.take(column, indices) for column in columns]
 
 
-def _count_several(left: _Side, right: _Side, errors: ErrorRows, sign: int) -> None:
+def _count_several(left: _OuterSide, right: _OuterSide, errors: ErrorRows, sign: int) -> None:
     """Counts the left rows of the changed keys that have more than one match now. `sign`: -1 before the change is stored, and 1 after it."""
     columns = [
         pa.chunked_array(
@@ -253,7 +255,7 @@ def _count_several(left: _Side, right: _Side, errors: ErrorRows, sign: int) -> N
         errors.add(zset.build(_at(stored.columns, rows), np.ones(len(rows), np.int64)), error, sign)
 
 
-def _refuse_several(left: _Side, one: _Meeting, two: _Meeting) -> None:
+def _refuse_several(left: _OuterSide, one: _Meeting, two: _Meeting) -> None:
     """Raises TooManyRows if a left row has more than one match at the end of the step."""
     if not (one.stored.pairs + one.gained > one.stored.weights).any() and not (two.partners > 1).any():
         return
@@ -287,21 +289,25 @@ OUTER_JOIN = Operator(
     revision=1,
     step=step_outer_join,
     arrange=_arrange,
-    retraction=lambda node: (
-        "a row without a match is retracted when a match arrives (LEFT, RIGHT and FULL OUTER JOIN, and subqueries that stand for a value)"
+    output=OutputFacts(
+        unique_key=_unique_key,
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: node.single or node.residual is not None,
     ),
-    keeps=lambda node, append_only: (
-        "both inputs, by key, with the number of pairs of every row that stays without a match"
+    growth=Growth(
+        retraction=lambda node: (
+            "a row without a match is retracted when a match arrives (LEFT, RIGHT and FULL OUTER JOIN, and subqueries that stand for a value)"
+        ),
+        is_needed=False,
+        is_relied_on=lambda node: False,
     ),
-    unique_key=_unique_key,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: node.single or node.residual is not None,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=2,
-    names=OF_BOTH,
-    text=_text,
-    user_name=lambda node: None,
+    state=StateUse(
+        keeps=lambda node, append_only: (
+            "both inputs, by key, with the number of pairs of every row that stays without a match"
+        ),
+        content=NoContent(),
+        fed=None,
+        traces_in_recursion=2,
+    ),
+    names=Wording(columns=OF_BOTH, text=_text, user_name=lambda node: None),
 )

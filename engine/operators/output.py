@@ -33,8 +33,8 @@ from engine.model.circuit import Output
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
-from engine.operators.error_rows import leave_out
+from engine.operators.descriptor import NO_STATE, Growth, Operator, OutputFacts, Wording
+from engine.operators.error_rows import leave_out_errors
 from engine.operators.keys import net_rows_by_key
 from engine.operators.names import NONE
 from engine.rows import zset
@@ -123,7 +123,9 @@ def _look_for_rows_without_message(node: Output, change: pa.Table, form: OutputF
             return None
         return rows
 
-    leave_out(context.errors, attempt, partial(_check_messages, node, form), change, sign=1, types=form.schema.types)
+    leave_out_errors(
+        context.errors, attempt, partial(_check_messages, node, form), change, sign=1, types=form.schema.types
+    )
 
 
 def _check_messages(node: Output, form: OutputFormat, rows: pa.Table) -> None:
@@ -236,19 +238,18 @@ OUTPUT = Operator(
     revision=1,
     step=step_output,
     arrange=_arrange,
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: not node.written.says_every_row,
-    needs_append_only=False,
-    relies_on_growth=lambda node: node.mode == "append",
-    traces_in_recursion=None,
-    names=NONE,
-    text=lambda node: (
-        f"{node.handle} {node.mode}" + (f" by {words.columns(node.key)}" if node.key else "") + node.written.shown
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None,
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: not node.written.says_every_row,
     ),
-    user_name=lambda node: f"output {node.handle}",
+    growth=Growth(retraction=lambda node: None, is_needed=False, is_relied_on=lambda node: node.mode == "append"),
+    state=NO_STATE,
+    names=Wording(
+        columns=NONE,
+        text=lambda node: (
+            f"{node.handle} {node.mode}" + (f" by {words.columns(node.key)}" if node.key else "") + node.written.shown
+        ),
+        user_name=lambda node: f"output {node.handle}",
+    ),
 )

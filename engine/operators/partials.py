@@ -29,7 +29,7 @@ from engine.operators.aggregate import (
     COUNT_MAX,
     REPLACES,
     Batch,
-    advance,
+    advance_totals,
     content_of_totals,
     fresh_totals,
     is_first_output,
@@ -37,10 +37,22 @@ from engine.operators.aggregate import (
 )
 from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import AggregatePlan, aggregate_plan_of
-from engine.operators.aggregate_totals import Totals, zero_totals
+from engine.operators.aggregate_totals import GroupTotals, zero_totals
 from engine.operators.arrangement import Arrangement, Key, by_group, by_join_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import ContentOfState, Fed, NoContent, Operator, always
+from engine.operators.descriptor import (
+    FOLLOWS_INPUTS,
+    NO_STATE,
+    ContentOfState,
+    Fed,
+    Growth,
+    NoContent,
+    Operator,
+    OutputFacts,
+    StateUse,
+    Wording,
+    always,
+)
 from engine.operators.join import pairs_of
 from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, only
 from engine.operators.names import OF_BOTH, by_places, named_by, of_calls
@@ -100,7 +112,7 @@ def step_final_aggregate(node: FinalAggregate, inputs: Sequence[pa.Table], conte
     keys, groups = keys_of(columns, delta.num_rows, context.key(0, node.group))
     sums = np.array([delta.column(node.first_sum + i).to_numpy() for i in range(plan.sums)])
     fresh = _totals(plan, sums, zset.weights_of(delta), groups, keys.count)
-    return advance(plan, node.types, keys, fresh, context, first=first)
+    return advance_totals(plan, node.types, keys, fresh, context, first=first)
 
 
 def _anywhere(group: Key) -> ColocatedKey:
@@ -144,7 +156,7 @@ def _check_weights(joined: pa.Table) -> pa.Table:
     return joined
 
 
-def _totals(plan: AggregatePlan, sums: Int64s, weights: Int64s, groups: Int64s, count: int) -> Totals:
+def _totals(plan: AggregatePlan, sums: Int64s, weights: Int64s, groups: Int64s, count: int) -> GroupTotals:
     """The sums by group of partials times their weights."""
     fresh = zero_totals(plan, count)
     heaviest = float(np.abs(weights).sum(dtype=np.float64))
@@ -181,19 +193,16 @@ PARTIAL_AGGREGATE = Operator(
     revision=1,
     step=step_partial_aggregate,
     arrange=_arrange_partial,
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=named_by(lambda node, inputs, naming: by_places(node.group, inputs[0])),
-    text=lambda node: words.aggregate(node.group, node.calls, "c"),
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=NO_STATE,
+    names=Wording(
+        columns=named_by(lambda node, inputs, naming: by_places(node.group, inputs[0])),
+        text=lambda node: words.aggregate(node.group, node.calls, "c"),
+        user_name=lambda node: None,
+    ),
 )
 
 JOIN_PARTIALS = Operator(
@@ -201,19 +210,21 @@ JOIN_PARTIALS = Operator(
     revision=1,
     step=step_join_partials,
     arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "the left's sums per group, and the right, by key",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=OF_BOTH,
-    text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, None),
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=StateUse(
+        keeps=lambda node, append_only: "the left's sums per group, and the right, by key",
+        content=NoContent(),
+        fed=None,
+        traces_in_recursion=None,
+    ),
+    names=Wording(
+        columns=OF_BOTH,
+        text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, None),
+        user_name=lambda node: None,
+    ),
 )
 
 FINAL_AGGREGATE = Operator(
@@ -221,17 +232,23 @@ FINAL_AGGREGATE = Operator(
     revision=1,
     step=step_final_aggregate,
     arrange=lambda node, inputs: by_group(node.group, inputs[0]),
-    retraction=lambda node: REPLACES,
-    keeps=lambda node, append_only: "one accumulator per group",
-    unique_key=lambda node, inputs: tuple(range(len(node.group))),
-    content=ContentOfState(),
-    fed=Fed(always, _content_of_final),
-    outputs_without_input=lambda node: not node.group,
-    counts_errors=lambda node: True,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=named_by(lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming, of_partials=True)),
-    text=lambda node: words.aggregate(node.group, node.calls, "s"),
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: tuple(range(len(node.group))),
+        comes_without_input=lambda node: not node.group,
+        counts_errors=lambda node: True,
+    ),
+    growth=Growth(retraction=lambda node: REPLACES, is_needed=False, is_relied_on=lambda node: False),
+    state=StateUse(
+        keeps=lambda node, append_only: "one accumulator per group",
+        content=ContentOfState(),
+        fed=Fed(always, _content_of_final),
+        traces_in_recursion=None,
+    ),
+    names=Wording(
+        columns=named_by(
+            lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming, of_partials=True)
+        ),
+        text=lambda node: words.aggregate(node.group, node.calls, "s"),
+        user_name=lambda node: None,
+    ),
 )

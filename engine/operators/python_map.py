@@ -11,8 +11,8 @@ from engine.model.rows import PythonMap
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
-from engine.operators.error_rows import leave_out
+from engine.operators.descriptor import FOLLOWS_INPUTS, NoContent, Operator, OutputFacts, StateUse, Wording
+from engine.operators.error_rows import leave_out_errors
 from engine.operators.names import OF_FIRST
 from engine.python.calls import results, try_results
 from engine.rows import zset
@@ -24,7 +24,7 @@ def step_python_map(node: PythonMap, inputs: Sequence[pa.Table], context: StepCo
         return zset.empty(node.types)
     if context.errors is None:
         return _map(node, rows)
-    return leave_out(
+    return leave_out_errors(
         context.errors,
         lambda part: _attempt(node, part),
         lambda row: _map(node, row),
@@ -62,17 +62,23 @@ PYTHON_MAP = Operator(
     revision=1,
     step=step_python_map,
     arrange=_arrange,
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "",
-    unique_key=lambda node, inputs: inputs[0],
-    content=NoContent(),  # a view stores the results: a query does not call the functions again
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: True,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=lambda node: ", ".join(f"{call.name} of {words.columns(call.arguments) or 'nothing'}" for call in node.calls),
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: inputs[0],
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: True,
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=StateUse(
+        keeps=lambda node, append_only: "",
+        content=NoContent(),  # a view stores the results: a query does not call the functions again
+        fed=None,
+        traces_in_recursion=None,
+    ),
+    names=Wording(
+        columns=OF_FIRST,
+        text=lambda node: ", ".join(
+            f"{call.name} of {words.columns(call.arguments) or 'nothing'}" for call in node.calls
+        ),
+        user_name=lambda node: None,
+    ),
 )

@@ -34,7 +34,7 @@ from engine.model.node import NodeBase
 from engine.model.numbers import TRACES_MAX
 from engine.operators.arrangement import Everyone, Key, on_one_worker
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import PartFacts
 from engine.operators.names import OF_FIRST, ColumnNames
@@ -178,15 +178,15 @@ class _Body:
             part = node.body[index]
             operator = parts[type(part)]
             grow = tuple(only_grows[i] for i in part.inputs)
-            only_grows.append(all(grow) and operator.retraction(part) is None)
+            only_grows.append(all(grow) and operator.growth.retraction(part) is None)
             colocation: tuple[Key | None, ...] = ((),) * len(part.inputs)
             exchanges = operator.arrange(part, colocation).exchanges
             self._values |= {
                 i - 1 for i, told in zip(part.inputs, exchanges, strict=True) if isinstance(told, Everyone)
             }
             self._contexts[index] = replace(context, part=PartFacts(grow, colocation, first))
-            assert operator.traces_in_recursion is not None
-            first += operator.traces_in_recursion
+            assert operator.state.traces_in_recursion is not None
+            first += operator.state.traces_in_recursion
 
     def run(self, changes: Sequence[pa.Table]) -> pa.Table:
         """The change of the body's output. `changes`: of the rows with levels, then of the other inputs."""
@@ -210,10 +210,10 @@ class _Body:
 
 def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
     """The descriptor of a recursion whose body may have those of the operators that say so."""
-    parts = {operator.node: operator for operator in operators if operator.traces_in_recursion is not None}
+    parts = {operator.node: operator for operator in operators if operator.state.traces_in_recursion is not None}
 
     def retraction(node: Recursion) -> str | None:
-        reasons = (parts[type(part)].retraction(part) for part in node.body[len(node.inputs) :])
+        reasons = (parts[type(part)].growth.retraction(part) for part in node.body[len(node.inputs) :])
         return next((reason for reason in reasons if reason is not None), None)
 
     def step(node: Recursion, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -224,24 +224,32 @@ def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
         revision=1,
         step=step,
         arrange=lambda node, inputs: on_one_worker(inputs),
-        retraction=retraction,
-        keeps=lambda node, append_only: (
-            "what the joins of the recursive part keep, for all levels, and the number of rows of each level"
+        output=OutputFacts(
+            unique_key=lambda node, inputs: None,
+            comes_without_input=lambda node: False,
+            counts_errors=lambda node: True,
         ),
-        unique_key=lambda node, inputs: None,
-        content=NoContent(),
-        fed=None,
-        outputs_without_input=lambda node: False,
-        counts_errors=lambda node: True,
-        needs_append_only=False,
-        relies_on_growth=lambda node: any(
-            parts[type(part)].relies_on_growth(part) for part in node.body[len(node.inputs) :]
+        growth=Growth(
+            retraction=retraction,
+            is_needed=False,
+            is_relied_on=lambda node: any(
+                parts[type(part)].growth.is_relied_on(part) for part in node.body[len(node.inputs) :]
+            ),
         ),
-        traces_in_recursion=None,
-        # What its expressions read are the columns of nodes in its body, and an error does not say of which one.
-        names=ColumnNames(OF_FIRST.output, read=lambda inputs: ()),
-        text=lambda node: (
-            f"of at most {node.levels_max} levels: {', '.join(part.kind for part in node.body[len(node.inputs) :])}"
+        state=StateUse(
+            keeps=lambda node, append_only: (
+                "what the joins of the recursive part keep, for all levels, and the number of rows of each level"
+            ),
+            content=NoContent(),
+            fed=None,
+            traces_in_recursion=None,
         ),
-        user_name=lambda node: None,
+        names=Wording(
+            # What its expressions read are the columns of nodes in its body, and an error does not say of which one.
+            columns=ColumnNames(OF_FIRST.output, read=lambda inputs: ()),
+            text=lambda node: (
+                f"of at most {node.levels_max} levels: {', '.join(part.kind for part in node.body[len(node.inputs) :])}"
+            ),
+            user_name=lambda node: None,
+        ),
     )

@@ -29,7 +29,17 @@ from engine.model.rows import ScalarMap, ScalarValue
 from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key, on_one_worker
 from engine.operators.base import StepContext
-from engine.operators.descriptor import Fed, NoContent, Operator, always
+from engine.operators.descriptor import (
+    FOLLOWS_INPUTS,
+    Fed,
+    Growth,
+    NoContent,
+    Operator,
+    OutputFacts,
+    StateUse,
+    Wording,
+    always,
+)
 from engine.operators.error_rows import ErrorRows
 from engine.operators.names import OF_FIRST, ColumnNames, Names, Naming, of_expressions
 from engine.rows import zset
@@ -233,19 +243,16 @@ SCALAR_VALUE = Operator(
     revision=1,
     step=step_scalar_value,
     arrange=lambda node, inputs: on_one_worker(inputs),
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "the one row",
-    unique_key=lambda node, inputs: None,  # a value that has changed is told in two rows
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: True,
-    counts_errors=lambda node: True,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=lambda node: "the one row, or nulls",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None,  # a value that has changed is told in two rows
+        comes_without_input=lambda node: True,
+        counts_errors=lambda node: True,
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=StateUse(
+        keeps=lambda node, append_only: "the one row", content=NoContent(), fed=None, traces_in_recursion=None
+    ),
+    names=Wording(columns=OF_FIRST, text=lambda node: "the one row, or nulls", user_name=lambda node: None),
 )
 
 SCALAR_MAP = Operator(
@@ -253,17 +260,19 @@ SCALAR_MAP = Operator(
     revision=1,
     step=step_scalar_map,
     arrange=_arrange_map,
-    retraction=lambda node: "a row is computed again when the value of a subquery changes",
-    keeps=lambda node, append_only: "all rows",
-    unique_key=_unique_key_of_map,
-    content=NoContent(),
-    fed=Fed(always, _content),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: True,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=1,
-    names=ColumnNames(_names_of_map, read=_names_read),
-    text=_text_of_map,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=_unique_key_of_map, comes_without_input=lambda node: False, counts_errors=lambda node: True
+    ),
+    growth=Growth(
+        retraction=lambda node: "a row is computed again when the value of a subquery changes",
+        is_needed=False,
+        is_relied_on=lambda node: False,
+    ),
+    state=StateUse(
+        keeps=lambda node, append_only: "all rows",
+        content=NoContent(),
+        fed=Fed(always, _content),
+        traces_in_recursion=1,
+    ),
+    names=Wording(columns=ColumnNames(_names_of_map, read=_names_read), text=_text_of_map, user_name=lambda node: None),
 )

@@ -24,7 +24,7 @@ from engine.model.joins import SemiJoin
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key, on_one_worker
 from engine.operators.base import StepContext
-from engine.operators.descriptor import Fed, NoContent, Operator
+from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.join import match_pairs
 from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
 from engine.operators.names import OF_FIRST
@@ -267,19 +267,19 @@ SEMI_JOIN = Operator(
     revision=1,
     step=step_semi_join,
     arrange=_arrange,
-    retraction=_retraction,
-    keeps=lambda node, append_only: "both inputs, by key",
-    # A unique key of the left is one of the output too. With it here, more joins would get partial sums, and the circuits of existing state
-    # would change.
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=Fed(lambda node: not node.anti, _content),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: node.residual is not None,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=3,
-    names=OF_FIRST,
-    text=_text,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        # A unique key of the left is one of the output too. With it here, more joins would get partial sums, and the circuits of existing state
+        # would change.
+        unique_key=lambda node, inputs: None,
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: node.residual is not None,
+    ),
+    growth=Growth(retraction=_retraction, is_needed=False, is_relied_on=lambda node: False),
+    state=StateUse(
+        keeps=lambda node, append_only: "both inputs, by key",
+        content=NoContent(),
+        fed=Fed(lambda node: not node.anti, _content),
+        traces_in_recursion=3,
+    ),
+    names=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
 )

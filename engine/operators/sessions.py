@@ -20,7 +20,7 @@ from engine.model.ordered import Sessions
 from engine.operators import words
 from engine.operators.arrangement import by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import Fed, NoContent, Operator, always
+from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.keys import distinct_keys, hash_keys
 from engine.operators.names import OF_FIRST
 from engine.rows import zset
@@ -85,17 +85,21 @@ SESSIONS = Operator(
     revision=1,
     step=step_sessions,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
-    retraction=lambda node: "a row can make the sessions of other rows longer",
-    keeps=lambda node, append_only: "all rows, by key",
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=Fed(always, _content),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=lambda node: f"c{node.window} by {words.columns(node.key)}",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=Growth(
+        retraction=lambda node: "a row can make the sessions of other rows longer",
+        is_needed=False,
+        is_relied_on=lambda node: False,
+    ),
+    state=StateUse(
+        keeps=lambda node, append_only: "all rows, by key",
+        content=NoContent(),
+        fed=Fed(always, _content),
+        traces_in_recursion=None,
+    ),
+    names=Wording(
+        columns=OF_FIRST, text=lambda node: f"c{node.window} by {words.columns(node.key)}", user_name=lambda node: None
+    ),
 )

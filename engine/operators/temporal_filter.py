@@ -27,7 +27,7 @@ from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
 from engine.operators.base import StepContext
 from engine.operators.clock_bounds import FOREVER_US, intervals
 from engine.operators.clock_value import Tick, tick_of
-from engine.operators.descriptor import Fed, NoContent, Operator
+from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import empty_rows
 from engine.operators.names import OF_FIRST
 from engine.rows import zset
@@ -163,17 +163,16 @@ TEMPORAL_FILTER = Operator(
     revision=1,
     step=step_temporal_filter,
     arrange=_arrange,
-    retraction=lambda node: "rows leave the view as time passes" if node.ends else None,
-    keeps=_keeps,
-    unique_key=_unique_key,
-    content=NoContent(),
-    fed=Fed(lambda node: node.ends, _content),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=_text,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=_unique_key, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=Growth(
+        retraction=lambda node: "rows leave the view as time passes" if node.ends else None,
+        is_needed=False,
+        is_relied_on=lambda node: False,
+    ),
+    state=StateUse(
+        keeps=_keeps, content=NoContent(), fed=Fed(lambda node: node.ends, _content), traces_in_recursion=None
+    ),
+    names=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
 )

@@ -21,7 +21,7 @@ from engine.model.event_time import TimedDeduplicate
 from engine.operators import words
 from engine.operators.arrangement import add_broadcast, by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
 from engine.operators.names import OF_FIRST
@@ -80,17 +80,14 @@ TIMED_DEDUPLICATE = Operator(
     revision=1,
     step=step_timed_deduplicate,
     arrange=lambda node, inputs: add_broadcast(by_key(node.key, inputs[0])),
-    retraction=lambda node: None,
-    keeps=_keeps,
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=True,
-    relies_on_growth=lambda node: True,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=lambda node: f"by {words.columns(node.key)}, at c{node.time}",
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
+    state=StateUse(keeps=_keeps, content=NoContent(), fed=None, traces_in_recursion=None),
+    names=Wording(
+        columns=OF_FIRST,
+        text=lambda node: f"by {words.columns(node.key)}, at c{node.time}",
+        user_name=lambda node: None,
+    ),
 )

@@ -23,7 +23,7 @@ from engine.model.node import Column
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, add_broadcast, by_join_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import NoContent, Operator
+from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.join import match_pairs, pairs_of
 from engine.operators.keys import ColocatedKey, columns_at, matchable, only
@@ -42,7 +42,7 @@ def step_timed_join(node: TimedJoin, inputs: Sequence[pa.Table], context: StepCo
     if not told.num_rows:
         return empty_rows(rows, node.types)
     mark = mark_of(told)
-    left, right = (_Side(node, number, table, mark, context) for number, table in enumerate(rows))
+    left, right = (_TimedSide(node, number, table, mark, context) for number, table in enumerate(rows))
     right.store()
     parts = [left.paired_with(right), right.paired_with(left)]
     left.store()
@@ -60,7 +60,7 @@ def step_timed_join(node: TimedJoin, inputs: Sequence[pa.Table], context: StepCo
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _SideColumns:
     """The columns of one side. `first`: its first column in the output."""
 
     key: tuple[Column, ...]
@@ -70,13 +70,13 @@ class _Columns:
     first: int
 
 
-def _columns(node: TimedJoin, number: int, width: int) -> _Columns:
+def _columns(node: TimedJoin, number: int, width: int) -> _SideColumns:
     if number == 0:
-        return _Columns(node.left_key, node.left_outer, node.left_time, node.left_expiry, 0)
-    return _Columns(node.right_key, node.right_outer, node.right_time, node.right_expiry, len(node.types) - width)
+        return _SideColumns(node.left_key, node.left_outer, node.left_time, node.left_expiry, 0)
+    return _SideColumns(node.right_key, node.right_outer, node.right_time, node.right_expiry, len(node.types) - width)
 
 
-class _Side:
+class _TimedSide:
     """One side of the join in one step: its punctual rows, and its traces."""
 
     def __init__(self, node: TimedJoin, number: int, rows: pa.Table, mark: Mark, context: StepContext) -> None:
@@ -102,7 +102,7 @@ class _Side:
     def store(self) -> None:
         self.trace.append(as_rows(self.rows), self._key.hashes(self.rows))
 
-    def paired_with(self, other: _Side) -> pa.Table:
+    def paired_with(self, other: _TimedSide) -> pa.Table:
         """Every row of this step with every stored row of the other side that has its key."""
         hashes = self._key.hashes(self.matchable)
         return pairs_of(self.matchable, self._is.key, hashes, other.trace, delta_is_left=self._is_left)
@@ -177,17 +177,12 @@ TIMED_JOIN = Operator(
     revision=1,
     step=step_timed_join,
     arrange=_arrange,
-    retraction=lambda node: None,
-    keeps=_keeps,
-    unique_key=lambda node, inputs: None,
-    content=NoContent(),
-    fed=None,
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: node.residual is not None,
-    needs_append_only=True,
-    relies_on_growth=lambda node: True,
-    traces_in_recursion=None,
-    names=OF_BOTH,
-    text=_text,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=lambda node, inputs: None,
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: node.residual is not None,
+    ),
+    growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
+    state=StateUse(keeps=_keeps, content=NoContent(), fed=None, traces_in_recursion=None),
+    names=Wording(columns=OF_BOTH, text=_text, user_name=lambda node: None),
 )

@@ -25,19 +25,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Int64s
-from engine.accumulators.sort_bytes import Sorted, sort_bytes, spread_codes
+from engine.accumulators.sort_bytes import SortedBy, sort_bytes, spread_codes
 from engine.model.node import Column
 from engine.model.ordered import TopK
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import Fed, NoContent, Operator
+from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.keys import distinct_keys, hash_keys
 from engine.operators.names import OF_FIRST
 from engine.rows import zset
 from engine.rows.hashing import Hashes, hash_columns
 from engine.state.ordered_rows import KeyedRows, SpreadRows
-from engine.state.prefixes import Change, Cursors, Moved, advance, before_cursor, clip, effects_of
+from engine.state.prefixes import Cursors, PrefixChange, TraceChange, advance_cursors, before_cursor, clip, effects_of
 from engine.state.runs import as_rows
 from engine.state.trace import Trace
 
@@ -56,18 +56,20 @@ def step_top_k(node: TopK, inputs: Sequence[pa.Table], context: StepContext) -> 
     cursors = _CursorsTrace(context, keys, hashes)
     stored = KeyedRows(trace, keys, hashes) if node.partition else SpreadRows(trace, layout.spread_hashes)
     old = [cursors.read(bound) for bound in range(len(node.bounds))]
-    change = Change(group, rows, zset.weights_of(delta), zset.weights_of(delta))
+    change = TraceChange(group, rows, zset.weights_of(delta), zset.weights_of(delta))
     append_only = all(context.append_only)
     if not append_only:
         some = before_cursor(trace, change, old[-1])[0] if node.count is not None else np.ones(len(group), np.bool_)
-        change = Change(group, rows, change.weights, effects_of(trace, stored, change, some))
-    moved = [advance(trace, stored, change, cursor, bound) for cursor, bound in zip(old, node.bounds, strict=True)]
+        change = TraceChange(group, rows, change.weights, effects_of(trace, stored, change, some))
+    moved = [
+        advance_cursors(trace, stored, change, cursor, bound) for cursor, bound in zip(old, node.bounds, strict=True)
+    ]
     _append(node, layout, trace, hashes, moved[-1] if append_only else change)
     cursors.write(old, [m.cursors for m in moved])
     return _output(node, layout, change, moved)
 
 
-def _append(node: TopK, layout: _Layout, trace: Trace, hashes: Hashes, added: Change | Moved) -> None:
+def _append(node: TopK, layout: _Layout, trace: Trace, hashes: Hashes, added: TraceChange | PrefixChange) -> None:
     """Adds rows to the trace under the co-located hash of their key. Without partition columns that is 0, and the rows are spread over slot
     0."""
     rows = added.rows
@@ -77,7 +79,7 @@ def _append(node: TopK, layout: _Layout, trace: Trace, hashes: Hashes, added: Ch
     trace.append(rows.append_column("a0", pa.array(added.weights)), of_rows)
 
 
-def _output(node: TopK, layout: _Layout, change: Change, moved: Sequence[Moved]) -> pa.Table:
+def _output(node: TopK, layout: _Layout, change: TraceChange, moved: Sequence[PrefixChange]) -> pa.Table:
     """The change of P(offset + count), or of all rows, without that of P(offset)."""
     parts = []
     if node.count is None:
@@ -140,7 +142,7 @@ class _Layout:
 
     def rows_of(self, delta: pa.Table) -> pa.Table:
         columns = zset.rows_of(delta)
-        keys = [Sorted(columns[k.column], k.ascending, k.nulls_first) for k in self._node.order]
+        keys = [SortedBy(columns[k.column], k.ascending, k.nulls_first) for k in self._node.order]
         sort = sort_bytes(keys, hash_columns(columns, delta.num_rows))
         key = [columns[c] for c in self._node.partition] or [pa.array(np.zeros(delta.num_rows, np.int8))]
         arrays = [*key, sort, *(columns[c] for c in self._others)]
@@ -223,20 +225,18 @@ TOP_K = Operator(
     revision=1,
     step=step_top_k,
     arrange=lambda node, inputs: by_key(node.partition, inputs[0]),
-    retraction=_retraction,
-    keeps=_keeps,
-    unique_key=_unique_key,
-    # The state holds the content among all other rows, if the input can retract. A view stores the few rows that are in it instead, and a query
-    # reads these alone.
-    content=NoContent(),
-    # Without a count, and over an input that only grows, it keeps the rows that are left out, and not those of its output.
-    fed=Fed(lambda node: node.count is not None, _content),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: False,
-    needs_append_only=False,
-    relies_on_growth=lambda node: True,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=_text,
-    user_name=lambda node: None,
+    output=OutputFacts(
+        unique_key=_unique_key, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    ),
+    growth=Growth(retraction=_retraction, is_needed=False, is_relied_on=lambda node: True),
+    state=StateUse(
+        keeps=_keeps,
+        # The state holds the content among all other rows, if the input can retract. A view stores the few rows that are in it instead, and a
+        # query reads these alone.
+        content=NoContent(),
+        # Without a count, and over an input that only grows, it keeps the rows that are left out, and not those of its output.
+        fed=Fed(lambda node: node.count is not None, _content),
+        traces_in_recursion=None,
+    ),
+    names=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
 )

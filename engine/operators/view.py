@@ -18,7 +18,7 @@ from engine.model.circuit import View
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import Fed, NoContent, Operator
+from engine.operators.descriptor import FOLLOWS_INPUTS, Fed, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey, net_by_key
 from engine.operators.names import named_by
@@ -111,17 +111,21 @@ VIEW = Operator(
     revision=1,
     step=step_view,
     arrange=_arrange,
-    retraction=lambda node: None,
-    keeps=lambda node, append_only: "the content, for queries" if node.stored else "",
-    unique_key=lambda node, inputs: inputs[0],
-    content=NoContent(),  # this is for views over this one; engine/analysis/content.py reads a view's own content
-    fed=Fed(lambda node: node.stored, _stored_rows),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: node.stored and bool(node.key),
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=named_by(lambda node, inputs, naming: node.names),
-    text=_text,
-    user_name=lambda node: f"view {node.name}",
+    output=OutputFacts(
+        unique_key=lambda node, inputs: inputs[0],
+        comes_without_input=lambda node: False,
+        counts_errors=lambda node: node.stored and bool(node.key),
+    ),
+    growth=FOLLOWS_INPUTS,
+    state=StateUse(
+        keeps=lambda node, append_only: "the content, for queries" if node.stored else "",
+        content=NoContent(),  # this is for views over this one; engine/analysis/content.py reads a view's own content
+        fed=Fed(lambda node: node.stored, _stored_rows),
+        traces_in_recursion=None,
+    ),
+    names=Wording(
+        columns=named_by(lambda node, inputs, naming: node.names),
+        text=_text,
+        user_name=lambda node: f"view {node.name}",
+    ),
 )

@@ -21,12 +21,12 @@ from engine.model.ordered import RANKING, Window, WindowCall
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
 from engine.operators.base import StepContext
-from engine.operators.descriptor import ContentOfState, Fed, Operator, always
+from engine.operators.descriptor import ContentOfState, Fed, Growth, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import columns_at, distinct_keys, hash_keys
 from engine.operators.names import OF_FIRST
 from engine.operators.window_functions import call_values
-from engine.operators.window_order import Rows, Sorted, sort_rows
+from engine.operators.window_order import Rows, SortedRows, sort_rows
 from engine.rows import zset
 from engine.rows.hashing import Hashes, identity_columns
 from engine.state.runs import as_rows
@@ -69,7 +69,7 @@ def _concatenate(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.Array:
 
 def _sort(
     node: Window, columns: list[pa.Array], partition: Int64s, weights: list[Int64s]
-) -> tuple[Sorted, list[Int64s]]:
+) -> tuple[SortedRows, list[Int64s]]:
     """(every different row once, in the order of the window; each of the `weights` summed for each of these rows)."""
     order, starts = zset.group_rows(columns, len(partition))
     sums = [np.add.reduceat(weight[order], starts) if len(starts) else weight for weight in weights]
@@ -82,7 +82,7 @@ def _sort(
 class _Computed:
     """Rows with the values of the calls. `first[i]`: the position of the first of the rows that are row i of the sorted ones."""
 
-    def __init__(self, node: Window, rows: Sorted, weights: Int64s) -> None:
+    def __init__(self, node: Window, rows: SortedRows, weights: Int64s) -> None:
         self.weights = np.maximum(weights, 0)
         if float(self.weights.sum(dtype=np.float64)) > ROWS_MAX:
             raise DataError(
@@ -180,17 +180,17 @@ WINDOW = Operator(
     revision=1,
     step=step_window,
     arrange=lambda node, inputs: by_key(node.partition, inputs[0]),
-    retraction=lambda node: "a row can change the values of a window function (OVER) of other rows",
-    keeps=lambda node, append_only: "all rows, by PARTITION BY" if node.partition else "all rows",
-    unique_key=_unique_key,
-    content=ContentOfState(),
-    fed=Fed(always, _content),
-    outputs_without_input=lambda node: False,
-    counts_errors=lambda node: True,
-    needs_append_only=False,
-    relies_on_growth=lambda node: False,
-    traces_in_recursion=None,
-    names=OF_FIRST,
-    text=_text,
-    user_name=lambda node: None,
+    output=OutputFacts(unique_key=_unique_key, comes_without_input=lambda node: False, counts_errors=lambda node: True),
+    growth=Growth(
+        retraction=lambda node: "a row can change the values of a window function (OVER) of other rows",
+        is_needed=False,
+        is_relied_on=lambda node: False,
+    ),
+    state=StateUse(
+        keeps=lambda node, append_only: "all rows, by PARTITION BY" if node.partition else "all rows",
+        content=ContentOfState(),
+        fed=Fed(always, _content),
+        traces_in_recursion=None,
+    ),
+    names=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
 )

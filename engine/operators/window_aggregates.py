@@ -27,11 +27,11 @@ from engine.model.aggregates import AggregateCall, AggregateFunction, ValuesCall
 from engine.model.node import Column
 from engine.model.ordered import OWN_FUNCTIONS, WindowCall
 from engine.operators.aggregate_errors import ResultOverflow
-from engine.operators.aggregate_functions import FUNCTIONS, Values
+from engine.operators.aggregate_functions import FUNCTIONS, ValuesFunction
 from engine.operators.aggregate_plan import AggregatePlan, ArgumentSums, ExtremeOfArgument, aggregate_plan_of
 from engine.operators.aggregate_results import results_of
-from engine.operators.aggregate_totals import Totals, products_of, zero_totals
-from engine.operators.aggregate_values import GroupValues, encode, sorted_values
+from engine.operators.aggregate_totals import GroupTotals, products_of, zero_totals
+from engine.operators.aggregate_values import GroupValues, encode_values, sorted_values
 from engine.operators.window_order import Bounds, Rows, Wrong, places_of_values
 from engine.rows import zset
 
@@ -56,7 +56,7 @@ def frame_aggregates(calls: Sequence[WindowCall], rows: Rows, bounds: Bounds) ->
 
 
 def _is_of_all_values(call: WindowCall) -> bool:
-    return call.distinct or isinstance(FUNCTIONS[_name(call)], Values)
+    return call.distinct or isinstance(FUNCTIONS[_name(call)], ValuesFunction)
 
 
 def _name(call: WindowCall) -> AggregateFunction:
@@ -110,7 +110,7 @@ def _totals(calls: Sequence[WindowCall], rows: Rows, frames: Bounds) -> tuple[li
     return [result.column for result in results], None if fits.all() else Wrong(~fits, error)
 
 
-def _add_argument(plan: AggregatePlan, shared: ArgumentSums, argument: _Argument, to: Totals) -> None:
+def _add_argument(plan: AggregatePlan, shared: ArgumentSums, argument: _Argument, to: GroupTotals) -> None:
     values = argument.values
     each, ones = np.arange(len(values)), np.ones(len(values), np.int64)
     to.sums[shared.count] = argument.high - argument.low
@@ -148,12 +148,12 @@ def _sums_of_frames(argument: _Argument, exploded: Digits, sums: int) -> Digits:
 
 
 def _extremes(argument: _Argument, extreme: ExtremeOfArgument) -> pa.Array:
-    """The extreme of every frame in the form of `Totals.extremes`."""
+    """The extreme of every frame in the form of `GroupTotals.extremes`."""
     low, high = argument.low, argument.high
     values = argument.raw if extreme.raw else argument.values
     if extreme.coded:
         return pa.array(_doubling(order.codes_of(values), low, high, highest=extreme.highest))
-    encoded = encode(values)
+    encoded = encode_values(values)
     ranks = pc.rank(encoded, tiebreaker="dense").to_numpy().astype(np.int64)
     known, first = np.unique(ranks, return_index=True)
     assert len(known) == 0 or known[-1] == len(known)
@@ -185,19 +185,19 @@ def _of_all_values(call: WindowCall, rows: Rows, frames: Bounds) -> pa.Array:
     """The value of every frame."""
     assert call.argument is not None
     argument = _Argument(rows, call.argument, frames)
-    encoded = encode(argument.raw)
+    encoded = encode_values(argument.raw)
     parts = [pa.nulls(0, call.type)]
     for low, high in _portions(argument.low, argument.high):
         lengths = high - low
         ends = np.cumsum(lengths)
         places = np.arange(ends[-1]) - np.repeat(ends - lengths - low, lengths)
         groups = np.repeat(np.arange(len(lengths)), lengths)
-        read = _Read(argument.raw.type, len(lengths), groups, encoded.take(pa.array(places)))
+        read = _FrameRows(argument.raw.type, len(lengths), groups, encoded.take(pa.array(places)))
         parts.append(_result(call, read))
     return pa.concat_arrays(parts)
 
 
-class _Read(NamedTuple):
+class _FrameRows(NamedTuple):
     """The rows of some frames, one frame after another: of each row the number of its frame and its value, encoded."""
 
     type: pa.DataType
@@ -206,15 +206,15 @@ class _Read(NamedTuple):
     encoded: pa.Array
 
 
-def _result(call: WindowCall, read: _Read) -> pa.Array:
+def _result(call: WindowCall, read: _FrameRows) -> pa.Array:
     """The value of each of these frames."""
     function = FUNCTIONS[_name(call)]
     ones = np.ones(len(read.frames), np.int64)
-    if isinstance(function, Values) and function.follows_rows:
+    if isinstance(function, ValuesFunction) and function.follows_rows:
         values = GroupValues(*read, ones)
     else:
         values, _ = sorted_values(*read, ones)
-    if isinstance(function, Values):
+    if isinstance(function, ValuesFunction):
         of = ValuesCall(_name(call), call.argument, False, call.type, field=call.field, parameters=call.parameters)
         return function.result(values, of)
     assert call.function == "count" and call.distinct, call

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Bools, Int64s
-from engine.model.ordered import Frame, Window, WindowCall
+from engine.model.ordered import Window, WindowCall, WindowFrame
 from engine.operators.window_aggregates import frame_aggregates
 from engine.operators.window_order import RangeExceeded, Rows, Wrong, places_of_values
 
@@ -18,7 +18,7 @@ def call_values(node: Window, rows: Rows) -> tuple[list[pa.Array], Wrong | None]
     """(one column per call with the value of every row, the rows that are in error if there are any). Those have any value."""
     columns: list[pa.Array | None] = [None] * len(node.calls)
     found: list[Wrong] = []
-    by_frame: dict[Frame, list[int]] = {}
+    by_frame: dict[WindowFrame, list[int]] = {}
     for number, call in enumerate(node.calls):
         rank = _RANKS.get(call.function)
         if rank is not None:

@@ -21,11 +21,10 @@ from base.text.months import MONTHS_MAX, MONTHS_MIN, is_months
 from base.text.timestamps import DAY_US
 from engine.accumulators import order
 from engine.accumulators.canonical import canonical
-from engine.accumulators.sort_bytes import Sorted as SortedBy
-from engine.accumulators.sort_bytes import sort_bytes
+from engine.accumulators.sort_bytes import SortedBy, sort_bytes
 from engine.errors import DataError
 from engine.model.node import Column
-from engine.model.ordered import Frame, Months, SortKey
+from engine.model.ordered import Months, SortKey, WindowFrame
 from engine.rows import zset
 
 Bounds = tuple[Int64s, Int64s]
@@ -33,7 +32,7 @@ Bounds = tuple[Int64s, Int64s]
 
 
 @dataclass(frozen=True)
-class Sorted:
+class SortedRows:
     """The different rows of some partitions, in the order of the window. `table`: their columns. `partition`: ascending numbers. `keys`: what
     they are ordered by within a partition, the most significant first. Row i is there `weights[i]` times."""
 
@@ -61,7 +60,7 @@ class Rows:
     `start`, `end`: of each row, the first row of its partition and the row after the last one. `peer_start`, `peer_end`: the same of the rows
     that tie with it. `peers`: a number that grows by one with each set of rows that tie."""
 
-    of: Sorted
+    of: SortedRows
     at: Int64s
     start: Int64s
     end: Int64s
@@ -82,7 +81,7 @@ class Rows:
         """The column's value in every row."""
         return self.of.table[column].take(pa.array(self.at))
 
-    def bounds(self, frame: Frame, key: Sequence[SortKey]) -> tuple[Bounds, Bools | None]:
+    def bounds(self, frame: WindowFrame, key: Sequence[SortKey]) -> tuple[Bounds, Bools | None]:
         """(the frame of every row, the rows for which Spark fails because a bound exceeds the type of the order; None if there is none). `key`:
         the window's order."""
         if frame.unit == "rows":
@@ -97,7 +96,7 @@ class Rows:
         return (low, np.maximum(low, high)), wrong
 
     def _computed_bounds(
-        self, frame: Frame, bounds: Bounds, too_low: Bools | None, too_high: Bools | None
+        self, frame: WindowFrame, bounds: Bounds, too_low: Bools | None, too_high: Bools | None
     ) -> Bools | None:
         """The rows whose lower bound (`too_low`) or upper bound (`too_high`) exceeds the type of the order, and is computed by Spark.
 
@@ -167,7 +166,7 @@ class Rows:
 
 def sort_rows(
     table: list[pa.Array], partition: Int64s, order_by: Sequence[SortKey], ties: Sequence[SortKey]
-) -> tuple[Sorted, Int64s]:
+) -> tuple[SortedRows, Int64s]:
     """(the rows in the order of the window, the position that each of them had). `ties`: what decides between rows that tie in `order_by`.
     `table`: different rows, in canonical order, which decides between those that tie in both. `partition`: the number of each row's
     partition."""
@@ -175,7 +174,7 @@ def sort_rows(
     places = np.lexsort((*reversed([*keys, *more]), partition)).astype(np.int64, copy=False)
     chosen = pa.array(places)
     columns = [zset.take(column, chosen) for column in table]
-    return Sorted(columns, partition[places], [key[places] for key in keys]), places
+    return SortedRows(columns, partition[places], [key[places] for key in keys]), places
 
 
 def _key_codes(column: pa.Array, key: SortKey) -> list[Int64s]:

@@ -3,7 +3,8 @@
 messages/ frames.py                            what travels: classes of small typed messages, and raw Arrow buffers
 transport.py sockets.py                        connections, and one call that waits for what arrives on any of them
 tls.py certificates.py tokens.py strangers.py  the certificate of a run, and connections that have not shown its token yet
-worker.py handlers.py                          a worker, and which of its methods carries out which order
+worker/                                        a worker: the loop over its orders, what it has, and what carries out each order
+programs.py readers.py states.py               what it knows of programs, its readers of Kafka, and which step it runs next
 mesh.py received.py                            the exchange with its peers; rows of another process, which may be nonsense
 copies.py slots.py folds.py                    what a worker does in a copy, in a cut and in a fold
 registration.py                                from a stranger to a candidate

@@ -1,7 +1,7 @@
 """What a worker does in a copy of slots, before the cut that moves them: it sends copies of runs to a peer, or stores those that it gets.
 
-    coordinator -> source: Copy(slots, to, bytes_wanted, bytes_max)
-    source -> destination: Copies ...        destination -> source: Staged        source -> coordinator: Copied
+    coordinator -> source: CopySlots(slots, to, bytes_wanted, bytes_max)
+    source -> destination: Copies ...        destination -> source: Staged        source -> coordinator: SlotsCopied
 
 Slots are copied **portion** by portion, so that each can move as soon as it is copied, while the next one is copied. The source chooses the
 first slots of the order that have about `bytes_wanted` together, makes their ends edges of buckets and pins their runs. Then both work in
@@ -21,7 +21,7 @@ from base.slots import NO_SLOTS, SlotSet
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer
 from engine.resident.mesh import Mesh
-from engine.resident.messages import Copied, Copies, Copy, Failed, Message, Staged, WireFault
+from engine.resident.messages import Copies, CopySlots, Failed, Message, SlotsCopied, Staged, WireFault
 from engine.resident.slot_weights import SlotWeights
 from engine.run import staging
 from engine.run.cut import PartOfTable, copy_of, make_edges, parts_of, pin_of
@@ -74,7 +74,7 @@ class SlotCopier:
 
     # The source
 
-    def copy(self, order: Copy, database: Database) -> None:
+    def copy(self, order: CopySlots, database: Database) -> None:
         """Begins to carry out the order."""
         portions = self._portions.setdefault(order.to, [])
         if not portions or not portions[-1].left:
@@ -93,15 +93,15 @@ class SlotCopier:
     def _pin(self, database: Database) -> None:
         database.pins = tuple(portion.pin for portions in self._portions.values() for portion in portions)
 
-    def _send(self, order: Copy, portion: _Portion, database: Database) -> None:
+    def _send(self, order: CopySlots, portion: _Portion, database: Database) -> None:
         """Runs in a thread of its own. Every fault is an answer."""
         try:
             self._outside.lower_priority()
             self._send_parts(order, portion, database)
         except Exception as error:
-            self._answer_now(Failed(doing="copy", fault=self._wire_fault(error)))
+            self._answer_now(Failed(doing=CopySlots.kind, fault=self._wire_fault(error)))
 
-    def _send_parts(self, order: Copy, portion: _Portion, database: Database) -> None:
+    def _send_parts(self, order: CopySlots, portion: _Portion, database: Database) -> None:
         left, sent, slots = portion.left, portion.sent, portion.slots
         keys: list[str] = []
         buffers: list[memoryview] = []
@@ -154,9 +154,9 @@ class SlotCopier:
             case Staged(fault=None):
                 portion = self._portions[peer][-1]
                 moved_bytes = self._sent_bytes.pop(peer)
-                self._answer(Copied(slots=portion.slots, moved_bytes=moved_bytes, is_done=not portion.left))
+                self._answer(SlotsCopied(slots=portion.slots, moved_bytes=moved_bytes, is_done=not portion.left))
             case Staged(fault=WireFault() as fault):
-                self._answer(Failed(doing="copy", fault=fault))
+                self._answer(Failed(doing=CopySlots.kind, fault=fault))
 
     def _stage(self, peer: int, message: Copies, copies: list[staging.Copy], database: Database) -> None:
         """Runs in a thread of its own. Every fault is an answer."""

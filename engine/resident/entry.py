@@ -24,17 +24,19 @@ from base.standard_streams import forgive_standard_error
 from base.term import Term
 from engine.resident.addresses import host_towards
 from engine.resident.companions import Companions
-from engine.resident.fingerprint import fingerprint, release
+from engine.resident.fingerprint import fingerprint, own_release
 from engine.resident.frames import WIRE_VERSION, Frame
 from engine.resident.mesh import WAIT_SECONDS
-from engine.resident.messages import Accompany, Address, Holds, Refuse, Register, Welcome
-from engine.resident.progress import Progress
+from engine.resident.messages import Accompany, Holds, Refuse, Register, SocketAddress, Welcome
+from engine.resident.progress import WorkerProgress
 from engine.resident.pulse import WorkerPulse
 from engine.resident.sockets import SocketTransport
 from engine.resident.tls import RunCertificate
-from engine.resident.transport import Arrived, Connection, Ended, Events, Transport
-from engine.resident.worker import Appointment, CoordinatorGone, Lines, Worker
-from engine.run.tasks import Reader, TaskSetup
+from engine.resident.transport import Arrived, Connection, Disconnected, Events, Transport
+from engine.resident.worker.appointment import Appointment, Lines
+from engine.resident.worker.control import CoordinatorGone
+from engine.resident.worker.worker import Worker
+from engine.run.tasks import InputReader, TaskSetup
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings
 from storage.host_folder import LOCAL_DIR_VARIABLE, HostFolder
@@ -60,7 +62,7 @@ class Assignment:
 
     setup: TaskSetup
     term: Term
-    coordinator: Address
+    coordinator: SocketAddress
     token: str
     silence_s: float
     looks: bool
@@ -77,7 +79,7 @@ def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
     """The body of the Spark job of a worker. It keeps its task slot until its companions have ended too. Raises OtherWireVersion."""
     if assignment.wire != WIRE_VERSION:
         raise OtherWireVersion(
-            f"host {socket.gethostname()} has Stepwell {release()} with wire version {WIRE_VERSION}, and the service has wire version "
+            f"host {socket.gethostname()} has Stepwell {own_release()} with wire version {WIRE_VERSION}, and the service has wire version "
             f"{assignment.wire}"
         )
     companions = Companions(lambda: pickle.dumps(replace(assignment, is_companion=True)))
@@ -108,7 +110,7 @@ def live(
     assignment: Assignment,
     transport: Transport,
     *,
-    make_reader: Callable[[KafkaSettings], Reader],
+    make_reader: Callable[[KafkaSettings], InputReader],
     end_process: Callable[[str], None],
     folder: HostFolder | None,
     start_companion: Callable[[], None],
@@ -118,7 +120,7 @@ def live(
     assignment."""
     outside = assignment.setup.kafka.outside
     events = Events(transport)
-    progress = Progress(outside.thread_clock(), transport)
+    progress = WorkerProgress(outside.thread_clock(), transport)
     try:
         control = transport.connect(assignment.coordinator, CONNECT_SECONDS_MAX)
     except OSError as fault:
@@ -160,11 +162,11 @@ def live(
     return None
 
 
-def waiting(make_reader: Callable[[KafkaSettings], Reader]) -> Callable[[KafkaSettings], Reader]:
+def waiting(make_reader: Callable[[KafkaSettings], InputReader]) -> Callable[[KafkaSettings], InputReader]:
     """`make_reader`, for readers that wait for every broker. One has answered the coordinator, or there would be no worker: so a worker that is
     started while a broker is away does not take that for settings that are wrong."""
 
-    def make(settings: KafkaSettings) -> Reader:
+    def make(settings: KafkaSettings) -> InputReader:
         settings.reports().answered()
         return make_reader(settings)
 
@@ -189,7 +191,7 @@ def introduce(assignment: Assignment, transport: Transport, control: Connection,
         pid=outside.pid(),
         address=transport.address,
         fingerprint=fingerprint(),
-        release=release(),
+        release=own_release(),
         folder=str(folder.databases) if folder is not None and name else "",
         folder_name=name,
         folder_fault=None if name else fault,
@@ -207,7 +209,7 @@ def wait_for_number(
     pulse bounds the wait."""
     while not pulse.over:
         event = events.next(WAIT_SECONDS)
-        if isinstance(event, Ended) and event.connection is control:
+        if isinstance(event, Disconnected) and event.connection is control:
             raise CoordinatorGone(event.reason)
         if not isinstance(event, Arrived) or event.connection is not control:
             continue  # peers join only when all workers have their numbers
@@ -227,7 +229,7 @@ def linger(events: Events, control: Connection) -> None:
     """Sends what is queued, until the coordinator closes the connection: a socket that is closed too early discards it."""
     while not control.is_gone():
         event = events.next(WAIT_SECONDS)
-        if isinstance(event, Ended) and event.connection is control:
+        if isinstance(event, Disconnected) and event.connection is control:
             return
 
 

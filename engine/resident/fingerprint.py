@@ -20,7 +20,7 @@ LIBRARIES = ("duckdb", "numpy", "pyarrow", "tzdata", "xxhash")
 """The libraries whose results reach the output."""
 
 
-def release() -> str:
+def own_release() -> str:
     """Stepwell's, as it is installed where this process runs. "unknown" if only its code is there."""
     try:
         return version("stepwell")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from base.fault import Fault
-from engine.resident.messages import Folded
+from engine.resident.messages import LayerFolded
 from storage.database import Database
 
 _log = structlog.get_logger("engine.resident.worker")
@@ -45,14 +45,14 @@ class Folds:
         self._is_hurried = False
         return may_rewrite and self._count in LOOKS_AT_FOLDS
 
-    def fold(self, database: Database, *, looks: bool) -> Folded:
+    def fold(self, database: Database, *, looks: bool) -> LayerFolded:
         """Folds, in a thread of its own. `looks`: whether the file is to shrink if much of it is free."""
         self._before(database)
         database.fold()
         if looks:
             self._compact(database)
         sizes = database.statistics()
-        folded = Folded(
+        folded = LayerFolded(
             versions=Database.versions(database.path),
             table_bytes=sizes.table_bytes,
             disk_bytes=sizes.disk_bytes,

@@ -22,7 +22,7 @@ from engine.resident.messages import Beat
 
 
 @dataclass(frozen=True)
-class Limits:
+class LivenessLimits:
     """In seconds. `progress_s` is the least time; steps that take long extend it (`slowest_factor`)."""
 
     silence_s: float = 5.0
@@ -48,7 +48,7 @@ class WatchedTime:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LivenessVerdict:
     worker: int
     reason: str
 
@@ -66,7 +66,7 @@ class _Seen:
 class Liveness:
     """Times are readings of one monotonic clock, in seconds."""
 
-    limits: Limits
+    limits: LivenessLimits
     _seen: dict[int, _Seen] = field(default_factory=dict)
 
     def heard(self, worker: int, now: float, bytes_arrived: int) -> None:
@@ -88,17 +88,19 @@ class Liveness:
         """The worker has ended as it should."""
         self._seen.pop(worker, None)
 
-    def find_silent(self, now: float) -> Verdict | None:
+    def find_silent(self, now: float) -> LivenessVerdict | None:
         """The worker from which nothing has come for too long, if there is one."""
         for worker, seen in sorted(self._seen.items()):
             silent_s = now - seen.heard_at
             if silent_s > self.limits.silence_s:
-                return Verdict(worker, f"it has been silent for {silent_s:.1f} s (limit {self.limits.silence_s:g} s)")
+                return LivenessVerdict(
+                    worker, f"it has been silent for {silent_s:.1f} s (limit {self.limits.silence_s:g} s)"
+                )
         return None
 
     def find_stopped(
         self, unanswered: Collection[int], since: float, slowest_step_s: float, now: float
-    ) -> Verdict | None:
+    ) -> LivenessVerdict | None:
         """The worker because of which an order is not answered, if none of those that have not answered makes progress: the lowest that works
         and is stalled, or else the lowest of those that all wait for something that does not come. `since`: when the order was given, or when
         another worker has answered it last, because they may have waited for that one. `slowest_step_s`: how long a slow step took lately."""
@@ -110,4 +112,4 @@ class Liveness:
         worker = min(stalled or unanswered)
         step, stage, *_ = self._seen[worker].progress
         doing = f"it has made no progress in step {step}, stage {stage}" if stalled else "it waits, as all others do,"
-        return Verdict(worker, f"{doing} for {stuck_s[worker]:.1f} s (limit {progress_s:g} s)")
+        return LivenessVerdict(worker, f"{doing} for {stuck_s[worker]:.1f} s (limit {progress_s:g} s)")

@@ -22,12 +22,12 @@ from base.term import Term
 from engine.analysis.stages import Channel, StagePlan, channels_of
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer, Frame
-from engine.resident.messages import Address, Copies, Hello, Pieces, Rows, Staged
-from engine.resident.received import table_of
+from engine.resident.messages import Copies, Hello, Pieces, SocketAddress, Staged, StageRows
+from engine.resident.received import received_table
 from engine.resident.strangers import Strangers
 from engine.resident.tokens import same_token
-from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events, Transport
-from engine.run.exchange import ExchangeMessage, schema_of, to_buffer
+from engine.resident.transport import Accepted, Arrived, Connection, Disconnected, Event, Events, Transport
+from engine.run.exchange import ExchangeMessage, channel_schema, to_buffer
 from engine.run.tasks import PeerFailed
 
 CONNECT_SECONDS_MAX = 10.0
@@ -71,10 +71,10 @@ class Mesh:
     def adopt(self, plan: StagePlan) -> None:
         """The next step has this plan. All peers adopt it before one of them is given a step."""
         self._channels = channels_of(plan)
-        self._schemas = [schema_of(channel, plan.circuit) for channel in self._channels]
+        self._schemas = [channel_schema(channel, plan.circuit) for channel in self._channels]
         self._numbers = {channel: number for number, channel in enumerate(self._channels)}
 
-    def join(self, worker: int, members: Sequence[tuple[int, Address]]) -> None:
+    def join(self, worker: int, members: Sequence[tuple[int, SocketAddress]]) -> None:
         """Connects to the peers before `worker`, and waits for those behind it, as far as they are not connected yet. Connections to workers
         that are no members end. Raises TaskLost if that fails."""
         self._worker = worker
@@ -87,7 +87,7 @@ class Mesh:
         deadline = self._now() + JOIN_SECONDS_MAX
         self._wait(lambda: self._peers.keys() == set(order) - {worker}, deadline, "all peers to connect")
 
-    def _connect(self, peer: int, address: Address) -> Connection:
+    def _connect(self, peer: int, address: SocketAddress) -> Connection:
         try:
             connection = self._transport.connect(address, CONNECT_SECONDS_MAX)
         except (OSError, OverflowError, ValueError) as fault:  # the last two: it is no address
@@ -99,7 +99,9 @@ class Mesh:
         """Sends what a stage has for each worker, and waits for the messages of all; see engine/run/tasks.py, Peers."""
         for peer, connection in self._peers.items():
             sent = rows.get(peer, {})
-            message = Rows(serial=self._serial, stage=stage, channels=tuple(self._numbers[channel] for channel in sent))
+            message = StageRows(
+                serial=self._serial, stage=stage, channels=tuple(self._numbers[channel] for channel in sent)
+            )
             connection.send(Frame(self._term, message, tuple(to_buffer(table) for table in sent.values())))
         inbox = self._inbox.setdefault((self._serial, stage), {})
         inbox[self._worker] = ExchangeMessage(self._worker, rows.get(self._worker, {}))
@@ -127,7 +129,7 @@ class Mesh:
     def abandon(self, step: int, stage: int) -> None:
         """Tells all peers that there are no messages of the stage; see engine/run/tasks.py, Peers."""
         for connection in self._peers.values():
-            connection.send(Frame(self._term, Rows(serial=self._serial, stage=stage, channels=(), broken=True)))
+            connection.send(Frame(self._term, StageRows(serial=self._serial, stage=stage, channels=(), broken=True)))
 
     def begin_step(self, serial: int) -> None:
         """A step begins. `serial` is the number of the order, because a step that failed may be run again. What is left of orders before it
@@ -148,7 +150,7 @@ class Mesh:
                 peer = self._number_of(connection)
                 if peer is None:
                     return False
-                if term == self._term and isinstance(message, Rows):
+                if term == self._term and isinstance(message, StageRows):
                     self._deliver(peer, message, buffers)
                 elif term == self._term and isinstance(message, Pieces):
                     self._pieces.setdefault(peer, deque()).append((message, buffers))
@@ -157,7 +159,7 @@ class Mesh:
                 else:
                     raise TaskLost(f"worker {self._worker} got {message.kind} of term {term} from worker {peer}")
                 return True
-            case Ended(connection, reason):
+            case Disconnected(connection, reason):
                 if self._strangers.remove(connection):
                     return True
                 peer = self._number_of(connection)
@@ -172,7 +174,7 @@ class Mesh:
         connection.trust()
         self._peers[message.worker] = connection
 
-    def _deliver(self, peer: int, message: Rows, buffers: Sequence[Buffer]) -> None:
+    def _deliver(self, peer: int, message: StageRows, buffers: Sequence[Buffer]) -> None:
         if message.serial < self._serial:
             return  # of a step that has failed here and is run again
         inbox = self._inbox.setdefault((message.serial, message.stage), {})
@@ -183,7 +185,7 @@ class Mesh:
             )
         inbox[peer] = ExchangeMessage(peer, self._tables(peer, message, buffers), message.broken)
 
-    def _tables(self, peer: int, message: Rows, buffers: Sequence[Buffer]) -> dict[Channel, pa.Table]:
+    def _tables(self, peer: int, message: StageRows, buffers: Sequence[Buffer]) -> dict[Channel, pa.Table]:
         tables: dict[Channel, pa.Table] = {}
         for number, data in zip(message.channels, buffers, strict=True):
             if not 0 <= number < len(self._channels) or self._channels[number] in tables:
@@ -193,7 +195,7 @@ class Mesh:
                 )
             channel = self._channels[number]
             what = f"worker {peer} has sent rows of node {channel.producer} in stage {message.stage}"
-            tables[channel] = table_of(data, self._schemas[number], what)
+            tables[channel] = received_table(data, self._schemas[number], what)
         return tables
 
     def _number_of(self, connection: Connection) -> int | None:

@@ -1,8 +1,8 @@
 """The programs that a worker knows, each by the name of its document (engine/run/program_document.py).
 
-Foresee    the documents of a transition are read beside the steps, before one of them is needed
-Adopt      the worker runs the program of one of them; those of other revisions stay readable
-Read       the views of a revision are read by the program that this revision has
+Foresee         the documents of a transition are read beside the steps, before one of them is needed
+AdoptProgram    the worker runs the program of one of them; those of other revisions stay readable
+Read            the views of a revision are read by the program that this revision has
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.analysis.filling import Program
-from engine.resident.messages import Adopt, Foresee
+from engine.resident.messages import AdoptProgram, Foresee
 from engine.run.program_document import ProgramDocument, program_of
-from engine.run.tasks import Reader
+from engine.run.tasks import InputReader
 
 
 class Programs:
@@ -27,11 +27,11 @@ class Programs:
     def of_revision(self, revision: int) -> Program:
         return self._by_revision[revision]
 
-    def foresee(self, order: Foresee, reader: Reader) -> None:
+    def foresee(self, order: Foresee, reader: InputReader) -> None:
         """Reads the documents of an order. Raises BadDocument. May run in another thread than `adopt`."""
         self._foreseen = {digest: _document_of(reader, order.topic, digest) for digest in order.digests}
 
-    def adopt(self, order: Adopt, reader: Reader) -> ProgramDocument:
+    def adopt(self, order: AdoptProgram, reader: InputReader) -> ProgramDocument:
         """The document of the program that the worker runs from now on. Raises BadDocument."""
         document = self._document(reader, order.topic, order.digest)
         for number, digest in order.readable.items():
@@ -43,13 +43,13 @@ class Programs:
         self.name = order.digest
         return document
 
-    def _document(self, reader: Reader, topic: str, digest: str) -> ProgramDocument:
+    def _document(self, reader: InputReader, topic: str, digest: str) -> ProgramDocument:
         if digest not in self._documents:
             self._documents[digest] = self._foreseen.get(digest) or _document_of(reader, topic, digest)
         return self._documents[digest]
 
 
-def _document_of(reader: Reader, topic: str, digest: str) -> ProgramDocument:
+def _document_of(reader: InputReader, topic: str, digest: str) -> ProgramDocument:
     found = program_of(reader.document(topic, digest))
     found.program.plan.check()  # its stages are planned now, and not when a step waits
     return found

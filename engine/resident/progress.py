@@ -12,7 +12,7 @@ from engine.resident.transport import Transport
 
 
 @dataclass
-class Progress:
+class WorkerProgress:
     """What the heartbeat reports. The worker's thread writes it, and the thread of the heartbeat reads it."""
 
     cpu_s: Callable[[], float]
@@ -35,7 +35,7 @@ class Progress:
 class WatchedMesh:
     """The peers of a step, with notes for the heartbeat."""
 
-    def __init__(self, mesh: Mesh, progress: Progress) -> None:
+    def __init__(self, mesh: Mesh, progress: WorkerProgress) -> None:
         self._mesh, self._progress = mesh, progress
 
     def swap(self, step: int, stage: int, rows: Any) -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from engine.run.tasks import Reader
+from engine.run.tasks import InputReader
 from io_kafka.clients.settings import KafkaSettings
 
-MakeReader: TypeAlias = Callable[[KafkaSettings], Reader]
+MakeReader: TypeAlias = Callable[[KafkaSettings], InputReader]
 
 
 class WorkerReaders:
@@ -16,9 +16,9 @@ class WorkerReaders:
 
     def __init__(self, make: MakeReader, settings: KafkaSettings) -> None:
         self.make, self.settings, self.present = make, settings, make(settings)
-        self._again: tuple[KafkaSettings, Reader] | None = None
+        self._again: tuple[KafkaSettings, InputReader] | None = None
 
-    def again(self, settings: KafkaSettings) -> Reader:
+    def again(self, settings: KafkaSettings) -> InputReader:
         """The reader of what is read again, which is made when it is asked for."""
         if self._again is None or self._again[0] != settings:
             self._close_again()

@@ -1,8 +1,8 @@
 """Reads the rows that another process of the run has sent.
 
-A frame has the form of a message (frames.py), but what its buffers hold is only what the sender says. Guarantee: a table that `table_of` returns
-has the schema that was asked for, and its buffers have the sizes that Arrow needs. Everything else is a loss of the sender (TaskLost): the crew
-is replaced, and the sender's process with it.
+A frame has the form of a message (frames.py), but what its buffers hold is only what the sender says. Guarantee: a table that `received_table`
+returns has the schema that was asked for, and its buffers have the sizes that Arrow needs. Everything else is a loss of the sender (TaskLost):
+the crew is replaced, and the sender's process with it.
 
 The values inside the buffers are looked at only with `every_value`, because that takes as long as it takes to read them.
 """
@@ -19,7 +19,7 @@ REASON_CHARACTERS_MAX = 300
 """How many characters are kept of what Arrow says about bytes that it cannot read. It may quote them."""
 
 
-def table_of(data: Buffer, schema: pa.Schema | None, what: str, *, every_value: bool = False) -> pa.Table:
+def received_table(data: Buffer, schema: pa.Schema | None, what: str, *, every_value: bool = False) -> pa.Table:
     """The table that `exchange.to_buffer` has made. `what`: the sender and its rows, for example "worker 1 has sent rows of node 3". Raises
     TaskLost if it is no table of this schema; None stands for any. `every_value`: whether lengths, offsets and texts inside the buffers are
     looked at too."""

@@ -23,7 +23,7 @@ from engine.resident.messages import Beat, Holds, Message, Refuse, Register
 from engine.resident.start_faults import NoHostFolder, UnequalWorkers
 from engine.resident.strangers import Strangers
 from engine.resident.tokens import same_token
-from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event
+from engine.resident.transport import Accepted, Arrived, Connection, Disconnected, Event
 from storage.identity import FoundDatabase
 
 _log = structlog.get_logger("engine.resident.registration")
@@ -87,7 +87,7 @@ class Registration:
                     self._register(connection, frame)
                 elif frame.term == self._term:
                     self._heard(candidate, frame.message)
-            case Ended(connection, reason):
+            case Disconnected(connection, reason):
                 candidate = self._of(connection)
                 if not self._strangers.remove(connection) and candidate is not None:
                     raise TaskLost(f"{candidate}, which waits for its number: {reason}")

@@ -18,10 +18,20 @@ from base.term import Term
 from engine.errors import StaleTask, TaskLost
 from engine.resident import faults
 from engine.resident.frames import Buffer, Frame
-from engine.resident.liveness import Limits, Liveness, Verdict, WatchedTime
-from engine.resident.messages import Answer, Beat, Beside, Failed, Notice, Order, Register, order_answered_by, order_of
+from engine.resident.liveness import Liveness, LivenessLimits, LivenessVerdict, WatchedTime
+from engine.resident.messages import (
+    Answer,
+    Beat,
+    BesideOrder,
+    Failed,
+    Notice,
+    Order,
+    Register,
+    order_answered_by,
+    order_of,
+)
 from engine.resident.pulse import gap_s_max
-from engine.resident.transport import Arrived, Connection, Ended, Event, Events
+from engine.resident.transport import Arrived, Connection, Disconnected, Event, Events
 from io_kafka.outside import Outside
 from storage.errors import NotOpen
 
@@ -61,7 +71,7 @@ class Roster:
         self,
         term: Term,
         events: Events,
-        limits: Limits,
+        limits: LivenessLimits,
         outside: Outside,
         *,
         strangers: Callable[[Event], None],
@@ -74,7 +84,7 @@ class Roster:
         # How long the slowest worker took for each of the last steps.
         self._step_s: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self.members: dict[int, Member] = {}
-        self._beside: dict[type[Beside[Any]], set[int]] = {}  # the workers that were asked, by class of order
+        self._beside: dict[type[BesideOrder[Any]], set[int]] = {}  # the workers that were asked, by class of order
 
     def add(self, number: int, connection: Connection, registered: Register) -> None:
         assert number not in self.members, f"worker {number} has a task already"
@@ -143,7 +153,7 @@ class Roster:
 
     # Orders that are carried out beside the steps
 
-    def begin(self, kind: type[Beside[A]], orders: Mapping[int, Beside[A]]) -> None:
+    def begin(self, kind: type[BesideOrder[A]], orders: Mapping[int, BesideOrder[A]]) -> None:
         """Gives each worker an order of this class. `poll_answers` tells when that is over, and `poll_each` for each of them; until then the
         worker gets no other order of the class."""
         asked = self._beside.setdefault(kind, set())
@@ -152,25 +162,25 @@ class Roster:
         for number, order in orders.items():
             self.send(number, order)
 
-    def workers_asked(self, kind: type[Beside[Any]]) -> list[int]:
+    def workers_asked(self, kind: type[BesideOrder[Any]]) -> list[int]:
         """The workers that `begin` has asked and that have not answered. A worker that has left since is not among them."""
         return self._without_answer(sorted(self._beside[kind]), kind)
 
-    def raise_failures(self, kind: type[Beside[Any]]) -> None:
+    def raise_failures(self, kind: type[BesideOrder[Any]]) -> None:
         """Raises the fault of the lowest worker that has answered with one."""
         for number in sorted(self._beside[kind]):
             answer = self.members[number].answers.get(kind.kind)
             if answer is not None and isinstance(answer[0], Failed):
                 raise faults.from_wire(answer[0].fault, number)
 
-    def poll_answers(self, kind: type[Beside[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]] | None:
+    def poll_answers(self, kind: type[BesideOrder[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]] | None:
         """All answers to `begin`; None until the last one is there. Raises the fault of the lowest worker that had one."""
         if self.workers_asked(kind):
             return None
         answers = {number: self.pop(number, kind) for number in sorted(self._beside.pop(kind))}
         return {number: _no_failure(number, answer) for number, answer in answers.items()}
 
-    def poll_each(self, kind: type[Beside[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]]:
+    def poll_each(self, kind: type[BesideOrder[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]]:
         """The answers to `begin` that are there and were not taken yet. Raises the fault of the lowest worker that had one."""
         asked = self._beside[kind]
         answered = asked - set(self._without_answer(asked, kind))
@@ -192,7 +202,7 @@ class Roster:
             self._liveness.heard(member.number, now, member.connection.bytes_arrived())
         self._judge(self._liveness.find_silent(now), "waiting for it")
 
-    def _judge(self, verdict: Verdict | None, doing: str) -> None:
+    def _judge(self, verdict: LivenessVerdict | None, doing: str) -> None:
         """Raises TaskLost if there is a verdict."""
         if verdict is not None:
             _log.warning("a worker is given up", worker=verdict.worker, term=str(self._term), reason=verdict.reason)
@@ -207,7 +217,7 @@ class Roster:
             case Arrived(_, frame):
                 if frame.term == self._term:
                     self._heard(member, frame)
-            case Ended(_, reason):
+            case Disconnected(_, reason):
                 answered = map(order_of, member.answers)
                 if not any(order is not None and order.ends_worker for order in answered):
                     raise TaskLost(f"{member}: {reason}")
@@ -227,7 +237,7 @@ class Roster:
             case _:
                 raise TaskLost(f"{member} has sent {message.kind}, which answers nothing")
         # What runs beside the steps has its faults raised by whoever takes its answers.
-        if isinstance(message, Failed) and (kind is None or not issubclass(kind, Beside)):
+        if isinstance(message, Failed) and (kind is None or not issubclass(kind, BesideOrder)):
             fault = faults.from_wire(message.fault, member.number)
             if isinstance(fault, (*RECOVERABLE, faults.WorkerMistake)):
                 raise fault

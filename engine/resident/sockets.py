@@ -22,9 +22,9 @@ import structlog
 
 from engine.resident.addresses import listening
 from engine.resident.frames import PREFIX, STRANGER_BYTES_MAX, Frame, FrameError, Prefix, decode, encode
-from engine.resident.messages import Address
+from engine.resident.messages import SocketAddress
 from engine.resident.tls import RunCertificate
-from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event
+from engine.resident.transport import Accepted, Arrived, Connection, Disconnected, Event
 
 _log = structlog.get_logger("engine.resident.sockets")
 
@@ -268,10 +268,10 @@ class SocketTransport:
         self.bytes_moved = 0
 
     @property
-    def address(self) -> Address:
-        return Address(self._host, int(self._listener.getsockname()[1]))
+    def address(self) -> SocketAddress:
+        return SocketAddress(self._host, int(self._listener.getsockname()[1]))
 
-    def connect(self, address: Address, seconds: float) -> Connection:
+    def connect(self, address: SocketAddress, seconds: float) -> Connection:
         return self._make_connection(socket.create_connection(address, timeout=seconds), is_server=False)
 
     def poll(self, seconds: float) -> list[Event]:
@@ -327,7 +327,7 @@ class SocketTransport:
         ended = [connection for connection in self._watched if connection.ended]
         for connection in ended:
             connection.close()
-        return [Ended(connection, connection.reason) for connection in ended]
+        return [Disconnected(connection, connection.reason) for connection in ended]
 
     def _make_connection(self, connected: socket.socket, *, is_server: bool) -> SocketConnection:
         """Whoever has connected to the listener is a stranger at first."""

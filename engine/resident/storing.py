@@ -1,7 +1,7 @@
 """What one worker does with the checkpoint store.
 
-    a fold: what it is about to merge goes into the spool first -> Store: what is new of a version is uploaded, beside the steps
-    Restore: the database is made of what the store has
+    a fold: what it is about to merge goes into the spool first -> StoreVersion: what is new of a version is uploaded, beside the steps
+    RestoreDatabase: the database is made of what the store has
 
 The spool is a local folder, so a slow store keeps no fold waiting. It is bounded: when it has as much as the state itself, it is emptied, and
 the next upload writes the whole state, which costs no more.
@@ -18,7 +18,7 @@ import structlog
 
 from base.version import VersionId
 from engine.errors import StaleTask
-from engine.resident.messages import Restore, Restored, Store, Stored
+from engine.resident.messages import DatabaseRestored, RestoreDatabase, StoreVersion, VersionStored
 from io_kafka.outside import Outside
 from storage import committed, durable
 from storage.database import Database
@@ -104,7 +104,7 @@ class StoreAccess:
             raw_bytes = 0 if frozen is None else sum(len(key) + len(stored) for key, stored in frozen.items)
         return is_due_for_base(last, (raw_bytes,), live_bytes)
 
-    def store(self, order: Store) -> Stored:
+    def store(self, order: StoreVersion) -> VersionStored:
         """Uploads a version, in a thread of its own, beside the steps. Raises StoreFault and StorageError."""
         former = None if order.former is None else Chain.of_json(order.former)
         if former is not None:
@@ -121,17 +121,13 @@ class StoreAccess:
         self._last = chain
         known = set() if former is None else {pack.name for pack in former.packs}
         new = [pack for pack in chain.packs if pack.name not in known]
-        return Stored(
-            chain=chain.to_json(),
-            bytes=sum(pack.bytes for pack in new),
-            base_bytes=sum(pack.bytes for pack in new if pack.kind == "base"),
-        )
+        return VersionStored(chain=chain.to_json(), bytes=sum(pack.bytes for pack in new))
 
-    def restore(self, order: Restore) -> Restored:
+    def restore(self, order: RestoreDatabase) -> DatabaseRestored:
         """A database that is there goes only when the new one is whole, unless the disk has no room for both. Raises StoreFault and
         StorageError, StaleTask if another run makes the database at the same time, and StaleEpoch if one has it."""
         if self._can_open(order.version, trusts=order.trusts):
-            return Restored()
+            return DatabaseRestored()
         worker = self.identity.worker
         spool.clear(self._spool)
         self.folder.remove_restored(worker, self.birth, self.epoch)  # left by a process that was killed
@@ -151,7 +147,7 @@ class StoreAccess:
             # The other run removes the draft of this one before it makes its own.
             self.folder.remove_restored(worker, self.birth, self.epoch)
             raise StaleTask(f"worker {worker} was to restore its database, and another run does so: {fault}") from fault
-        return Restored()
+        return DatabaseRestored()
 
     def _make(self, chain: Chain, path: Path) -> None:
         """A store that breaks off is waited for."""

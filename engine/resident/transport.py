@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.resident.frames import Frame
-from engine.resident.messages import Address
+from engine.resident.messages import SocketAddress
 
 
 class Connection(Protocol):
@@ -55,24 +55,24 @@ class Arrived:
 
 
 @dataclass(frozen=True)
-class Ended:
+class Disconnected:
     """The other end closed the connection, the network lost it, or what arrived was no frame."""
 
     connection: Connection
     reason: str
 
 
-Event = Accepted | Arrived | Ended
+Event = Accepted | Arrived | Disconnected
 
 
 class Transport(Protocol):
     """One process's connections, used by one thread, except where a method says more."""
 
     @property
-    def address(self) -> Address:
+    def address(self) -> SocketAddress:
         """Where others can connect."""
 
-    def connect(self, address: Address, seconds: float) -> Connection:
+    def connect(self, address: SocketAddress, seconds: float) -> Connection:
         """A connection to a listener. Raises ConnectionError if there is none within `seconds`."""
 
     @property

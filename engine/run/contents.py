@@ -46,7 +46,7 @@ def read_views(
     knows which of the views have no answer, as it does of those of the revision in force. Raises DataError for such a view,
     and for one that this release cannot read, KeyError for a name that is no view, and StorageError."""
     circuit = plan.circuit
-    nodes = {node.name: (index, node) for index, node in enumerate(circuit.nodes) if isinstance(node, View)}
+    nodes = {node.name: (index, node) for index, node in circuit.nodes_of(View).items()}
     asked = [nodes[name] for name in names]
     run = RunFacts(numbers, append_only_inputs(circuit), partitions={}, schema_ids={})  # nothing is written
     with Database.read_committed(database) as (version, transaction):

@@ -24,7 +24,7 @@ from engine.errors import StaleTask
 from engine.rows.hashing import HASH_BITS, slot_of
 from engine.run.staging import tables_of, unstage
 from engine.state import moves
-from engine.state.moves import Part, Piece
+from engine.state.moves import Piece, RunPart
 from storage.keys import TABLE_FIRST, TABLE_MAX
 from storage.pins import Pin
 from storage.transaction import CutNumber, Transaction
@@ -41,7 +41,7 @@ class PartOfTable(NamedTuple):
     """What one run of a table has of some slots."""
 
     table: int
-    part: Part
+    part: RunPart
 
     @property
     def copy_key(self) -> bytes:

@@ -26,7 +26,7 @@ class ExchangeMessage:
     broken: bool = False
 
 
-def schema_of(channel: Channel, circuit: Circuit) -> pa.Schema:
+def channel_schema(channel: Channel, circuit: Circuit) -> pa.Schema:
     """Returns the schema of the rows of a channel."""
     return zset.schema_of(circuit.nodes[channel.producer].types)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.filling import is_read_again
-from engine.model.rows import Source
 from io_kafka.errors import KafkaFault
 
 
 def first_read_again(circuit: Circuit) -> int:
     """The first node that is a source which is read again. A fault of such reading names it, because only new nodes depend on it."""
-    return next(i for i, node in enumerate(circuit.nodes) if isinstance(node, Source) and is_read_again(node.handle))
+    return next(index for handle, index in circuit.sources.items() if is_read_again(handle))
 
 
 def not_read_again(circuit: Circuit, step: int, fault: KafkaFault) -> DataError:

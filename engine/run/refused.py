@@ -47,7 +47,9 @@ class Setup(Protocol):
     def tables(self) -> Mapping[str, SourceTable]: ...
 
 
-def leave_out(refused: Sequence[Refused], setup: Setup, *, given: StepInput, report: SourceReport, read: Read) -> None:
+def leave_out_refused(
+    refused: Sequence[Refused], setup: Setup, *, given: StepInput, report: SourceReport, read: Read
+) -> None:
     """Counts and reports messages that the operators have left out. Raises DataError for the first one of a source whose policy is `fail`."""
     for handle in sorted({message.handle for message in refused}):
         table = setup.tables[handle]

@@ -104,7 +104,7 @@ class Checksum(NamedTuple):
     checksum: int
 
 
-class Reading(NamedTuple):
+class PartitionReading(NamedTuple):
     """What was read of one partition, for people: the bytes of keys, values and headers, and the oldest and the newest timestamp in
     milliseconds since 1970; -1 if that is not known."""
 
@@ -133,7 +133,7 @@ class SourceReport:
     again: list[Checksum] = field(default_factory=list)
     silent: frozenset[str] = frozenset()
     work_ms: dict[int, float] = field(default_factory=dict, compare=False)
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[PartitionReading] = field(default_factory=list)
     unknown: list[UnknownSchemas] = field(default_factory=list)
 
 
@@ -153,31 +153,28 @@ def read_sources(
         readings=list(map(_reading, batches)),
     )
     rows: dict[int, pa.Table] = {}
-    for index, node in enumerate(circuit.nodes):
-        if isinstance(node, Source):
-            began = time.perf_counter()
-            table = tables[node.handle]
-            schema = zset.schema_of(node.types)
-            every = again if is_read_again(node.handle) else batches
-            mine = _counted_batches(table, [batch for batch in every if table.reads(batch.range.where)])
-            parts = [
-                zset.as_schema(_decode(index, table, records, given, report), schema)
-                for topic in table.topics
-                for records in _join_batches(
-                    [batch for batch in mine if batch.range.topic == topic], partial(given.unknown_in, table.handle)
-                )
-            ]
-            rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()
-            report.work_ms[index] = 1e3 * (time.perf_counter() - began)
+    for index, node in circuit.nodes_of(Source).items():
+        began = time.perf_counter()
+        table = tables[node.handle]
+        schema = zset.schema_of(node.types)
+        every = again if is_read_again(node.handle) else batches
+        mine = _counted_batches(table, [batch for batch in every if table.reads(batch.range.where)])
+        parts = [
+            zset.as_schema(_decode(index, table, records, given, report), schema)
+            for topic in table.topics
+            for records in _join_batches(
+                [batch for batch in mine if batch.range.topic == topic], partial(given.unknown_in, table.handle)
+            )
+        ]
+        rows[index] = pa.concat_tables(parts) if parts else schema.empty_table()
+        report.work_ms[index] = 1e3 * (time.perf_counter() - began)
     return rows, report
 
 
 def _silent(circuit: Circuit) -> frozenset[str]:
     """Returns the handles of sources that report no messages. A source stands there several times if views count it from different offsets on.
     Then only one handle of it reports, because the new messages of a step are the same for all of them."""
-    handles = sorted(
-        (node.handle for node in circuit.nodes if isinstance(node, Source)), key=lambda each: (len(each), each)
-    )
+    handles = sorted(circuit.sources, key=lambda each: (len(each), each))
     speaks = {handle_of_files(handle): handle for handle in reversed(handles)}
     return frozenset(handles) - frozenset(speaks.values())
 
@@ -198,9 +195,9 @@ def _checksum(batch: RawBatch) -> Checksum:
     return Checksum(*batch.range.where, batch.messages.length, batch.checksum)
 
 
-def _reading(batch: RawBatch) -> Reading:
+def _reading(batch: RawBatch) -> PartitionReading:
     oldest_ms, newest_ms = batch.times or (-1, -1)
-    return Reading(*batch.range.where, batch.messages.content_bytes, oldest_ms, newest_ms)
+    return PartitionReading(*batch.range.where, batch.messages.content_bytes, oldest_ms, newest_ms)
 
 
 def name_of_source(handle: str) -> str:

@@ -2,7 +2,7 @@
 
     source, beside its steps: parts -> pieces  ->  destination, between its steps: stage  ->  a cut: unstage(kept)
 
-A copy of a part of a run is stored under its final key (`Part.copy_key`), in slots that the worker does not own. The database has a record of
+A copy of a part of a run is stored under its final key (`RunPart.copy_key`), in slots that the worker does not own. The database has a record of
 these slots, and its scans skip them (storage/transaction.py). The worker's own rows are kept under keys of other slots. So no operator, query or
 cut can meet a copy too early. A cut changes that record,
 removes copies of runs that the source no longer has, and writes no copy again.

@@ -27,7 +27,7 @@ from engine.operators.scattered_keys import ScatteredKey
 from engine.run.clearing import clear_tables
 from engine.run.exchange import ExchangeMessage
 from engine.run.reading_again import not_read_again
-from engine.run.refused import leave_out, name_key
+from engine.run.refused import leave_out_refused, name_key
 from engine.run.sources import SourceReport, SourceTable, extras_of_all, of_worker, read_sources
 from engine.run.stage import StageResult, WorkerStep, name_of, run_stage
 from engine.run.step_input import StepInput
@@ -102,7 +102,7 @@ class TaskSetup:
         return f"node {number} of a former revision" if index is None else name_of(self.plan.circuit, index)
 
 
-class Reader(Protocol):
+class InputReader(Protocol):
     """What a worker reads with; see io_kafka/clients/reader.py, RangeReader."""
 
     def read(
@@ -117,8 +117,8 @@ class Reader(Protocol):
 class Readers(NamedTuple):
     """`again`: makes the reader of what is read again, or gives the one that was made."""
 
-    present: Reader
-    again: Callable[[], Reader]
+    present: InputReader
+    again: Callable[[], InputReader]
 
 
 class PeerFailed(Exception):
@@ -138,11 +138,10 @@ class Peers(Protocol):
 
 class StageTimes(NamedTuple):
     """The times of one stage in milliseconds. `compute_ms`: the operators with their traces. `state_ms`: to open the database's transaction
-    and to commit it. `exchange_ms`: the wait for the peers before the stage."""
+    and to commit it."""
 
     compute_ms: float
     state_ms: float
-    exchange_ms: float
 
 
 @dataclass
@@ -204,7 +203,7 @@ class StepTask:
             self._outcome.found.note_work(node, ms)
         self._outcome.add(result)
         self._outcome.read_ms = _ms(began, read)
-        self._outcome.stages.append(StageTimes(_ms(read, time.perf_counter()), 0.0, 0.0))
+        self._outcome.stages.append(StageTimes(_ms(read, time.perf_counter()), 0.0))
         reached("source.done", task.worker)
         return result
 
@@ -222,7 +221,7 @@ class StepTask:
     def _run_stages(self, readers: Readers, database: Database, result: StageResult) -> None:
         """The stages with state, in one transaction of the database."""
         given, worker = self._given, self._task.worker
-        inbox, waited_ms = self._swap(result)
+        inbox = self._swap(result)
         began = time.perf_counter()
         reached("region.before", worker)
         with database.transaction() as transaction:
@@ -241,7 +240,7 @@ class StepTask:
             state_ms = _ms(began, time.perf_counter())
             for stage in range(1, self._stages):
                 if stage > 1:
-                    inbox, waited_ms = self._swap(result)
+                    inbox = self._swap(result)
                 began = time.perf_counter()
                 try:
                     result = run_stage(self._task, stage, transaction, inbox, {})
@@ -250,14 +249,14 @@ class StepTask:
                     raise
                 self._outcome.add(result)
                 if result.found.refused:
-                    leave_out(
+                    leave_out_refused(
                         result.found.refused,
                         self._setup,
                         given=given,
                         report=self._outcome.report,
                         read=readers.present.read,
                     )
-                self._outcome.stages.append(StageTimes(_ms(began, time.perf_counter()), state_ms, waited_ms))
+                self._outcome.stages.append(StageTimes(_ms(began, time.perf_counter()), state_ms))
                 state_ms = 0.0
             transaction.set_step(given.step + 1)
             reached("region.inside", worker)
@@ -271,13 +270,12 @@ class StepTask:
         output store something."""
         return at == self._given.step if self._setup.plan.has_state else at <= self._given.step
 
-    def _swap(self, result: StageResult) -> tuple[Sequence[ExchangeMessage], float]:
-        began = time.perf_counter()
+    def _swap(self, result: StageResult) -> Sequence[ExchangeMessage]:
         self._is_swapping = True
         inbox = self._peers.swap(self._given.step, self.stage, result.rows)
         self._is_swapping = False
         self.stage += 1
-        return inbox, _ms(began, time.perf_counter())
+        return inbox
 
 
 def _ms(began: float, ended: float) -> float:

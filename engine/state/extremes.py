@@ -40,7 +40,7 @@ rows for each row that is needed."""
 _BELOW_ALL = -(1 << 63)
 
 
-class Change(NamedTuple):
+class ValueChange(NamedTuple):
     """Weights that are to be added to values. `key[i]` is the index of the key. A pair (key, value) may occur
     repeatedly."""
 
@@ -72,7 +72,7 @@ class _Candidates(NamedTuple):
     inner: Bools
 
 
-def search(trace: Trace, keys: pa.Table, hashes: Hashes, change: Change, highest: bool) -> Found:
+def search(trace: Trace, keys: pa.Table, hashes: Hashes, change: ValueChange, highest: bool) -> Found:
     """The lowest (or highest) value of positive weight of each key, before and after the change. The change has not
     been appended to the trace yet. `hashes`: of the rows of `keys`."""
     assert trace.layout.ordered and trace.layout.key == tuple(range(len(trace.layout.types) - 1))
@@ -169,7 +169,7 @@ def _scores(values: pa.Array, highest: bool) -> Int64s:
     return scores if highest else ~scores
 
 
-def _from_change(change: Change, active: Bools) -> _Candidates:
+def _from_change(change: ValueChange, active: Bools) -> _Candidates:
     some = np.flatnonzero(active[change.key])
     weights = change.weights[some]
     values = change.values if len(some) == len(change.key) else change.values.take(pa.array(some))

@@ -37,7 +37,7 @@ class Piece:
     rows: memoryview
 
 
-class Part(NamedTuple):
+class RunPart(NamedTuple):
     """The rows that one run has in a range of slots; there may be none. `first`: the first hash of the run's bucket. `number`: the run's."""
 
     first: int
@@ -49,33 +49,33 @@ class Part(NamedTuple):
         return run_key(table, max(self.first, first_hash_of(self.span[0])), self.number)
 
 
-def parts_of(store: Store, table: int, slots: SlotSet) -> list[Part]:
+def parts_of(store: Store, table: int, slots: SlotSet) -> list[RunPart]:
     """Returns the parts of the runs that may have rows of these slots: range by range, bucket by bucket, and within a bucket from the oldest to
     the youngest."""
     runs = _Runs(store, table)
     return [
-        Part(first, number, span)
+        RunPart(first, number, span)
         for span in slots.ranges
         for first in runs.buckets_of(*_hashes(span))
         for number in runs.numbers[first]
     ]
 
 
-def piece_of(store: Store, table: int, part: Part) -> Piece | None:
+def piece_of(store: Store, table: int, part: RunPart) -> Piece | None:
     """The rows of a part, whose run is read; None if there are none."""
     value = store.get(run_key(table, part.first, part.number), immutable=True)
     assert value is not None, f"run {part.number} of bucket {part.first:016x} was listed and is missing"
     return _piece(value, part)
 
 
-def copy_of(store: Store, table: int, part: Part) -> Piece | None:
+def copy_of(store: Store, table: int, part: RunPart) -> Piece | None:
     """Returns the rows of a part that was listed in an earlier transaction; None if there are none, and also if its run has another place or
     number now."""
     value = store.get(run_key(table, part.first, part.number), immutable=True)
     return None if value is None else _piece(value, part)
 
 
-def _piece(value: memoryview, part: Part) -> Piece | None:
+def _piece(value: memoryview, part: RunPart) -> Piece | None:
     rows = _between(decode_run(value), *_hashes(part.span))
     return Piece(part.first, encode_run(rows.combine_chunks())) if rows.num_rows else None
 

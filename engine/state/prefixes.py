@@ -56,7 +56,7 @@ _BELOW_ALL = -(1 << 63)
 
 
 @dataclass(frozen=True)
-class Change:
+class TraceChange:
     """Rows that are added to the trace, each once. `key[i]`: the index of row i's key. `rows`: the columns of the trace. `weights`: what is
     added to the row's weight. `effects`: by how much that changes its number of places (`effects_of`)."""
 
@@ -75,7 +75,7 @@ class Cursors(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Moved:
+class PrefixChange:
     """`rows`, `weights`: the change of the prefixes, in columns of the trace; a row may occur twice. `key[i]`: the index of row i's key.
     `cursors`: those after the change."""
 
@@ -85,7 +85,7 @@ class Moved:
     cursors: Cursors
 
 
-class _Rows(NamedTuple):
+class _ReadRows(NamedTuple):
     """Rows of runs and of the change. `before`: weights in the trace. `added`: weights of the change. `inner`: whether this is the last row
     that was read of a run that has more rows in its direction. `at`: whether the row is in the class of the cursor. `change`: its position
     in the change, or -1."""
@@ -110,7 +110,7 @@ class _Placed(NamedTuple):
     weights: Int64s
 
 
-def effects_of(trace: Trace, rows: OrderedRows, change: Change, some: Bools) -> Int64s:
+def effects_of(trace: Trace, rows: OrderedRows, change: TraceChange, some: Bools) -> Int64s:
     """By how much each row of the change, if it is one of `some`, changes the number of its places. That is its weight, unless the row's total
     weight is below zero before or after. For the other rows it is 0."""
     result = np.zeros(len(change.key), np.int64)
@@ -120,7 +120,7 @@ def effects_of(trace: Trace, rows: OrderedRows, change: Change, some: Bools) -> 
     return result
 
 
-def before_cursor(trace: Trace, change: Change, cursors: Cursors) -> tuple[Bools, Bools]:
+def before_cursor(trace: Trace, change: TraceChange, cursors: Cursors) -> tuple[Bools, Bools]:
     """For each row of the change: whether it is before the class of its key's cursor, and whether it is in it. Every row is before an open
     cursor."""
     sort, asked = _sort(trace, change.rows), cursors.sort.take(pa.array(change.key))
@@ -128,7 +128,7 @@ def before_cursor(trace: Trace, change: Change, cursors: Cursors) -> tuple[Bools
     return is_before.to_numpy(zero_copy_only=False), is_at.to_numpy(zero_copy_only=False)
 
 
-def advance(trace: Trace, rows: OrderedRows, change: Change, cursors: Cursors, bound: int) -> Moved:
+def advance_cursors(trace: Trace, rows: OrderedRows, change: TraceChange, cursors: Cursors, bound: int) -> PrefixChange:
     """Moves the cursors of the prefixes of `bound` rows. The change has not been appended to the trace yet. `rows`: those of the trace, by keys
     whose numbers are those of the cursors."""
     assert bound > 0
@@ -142,7 +142,7 @@ class _Search:
     """The cursors that have been moved so far. `places`: those before each cursor's old class after the change. `back`: whether a cursor moves
     backwards. `pending`: the cursors that are still to be moved."""
 
-    def __init__(self, trace: Trace, rows: OrderedRows, change: Change, cursors: Cursors, bound: int) -> None:
+    def __init__(self, trace: Trace, rows: OrderedRows, change: TraceChange, cursors: Cursors, bound: int) -> None:
         self._trace, self._all, self._change, self._cursors, self._bound = trace, rows, change, cursors, bound
         self._is_before, self._is_at = before_cursor(trace, change, cursors)
         self._places = cursors.before.copy()
@@ -186,7 +186,7 @@ class _Search:
             self._opened += 1
             self._places_of += self._all.bucket(self._cursors.sort, self._opened, back=bool(self._back[0]))
 
-    def _move(self, found: _Rows) -> None:
+    def _move(self, found: _ReadRows) -> None:
         complete, score, has_more = self._complete(found)
         rows = np.flatnonzero(complete)
         order, starts = zset.group_rows(
@@ -212,20 +212,20 @@ class _Search:
         self._entered[found.change[ours]] = True
         self.pending &= ~done
 
-    def find_moved(self) -> Moved:
+    def find_moved(self) -> PrefixChange:
         rest = np.flatnonzero(self._is_before & ~self._entered & (self._change.effects != 0))
         key = np.concatenate([self._change.key[rest], *self._keys])
         rows = pa.concat_tables([self._change.rows.take(pa.array(rest)), *self._rows])
         weights = np.concatenate([self._change.effects[rest], *self._weights])
         sort = pa.concat_arrays(self._sources).take(pa.array(self._source, mask=self._source < 0))
-        return Moved(key, rows, weights, Cursors(sort, self._after))
+        return PrefixChange(key, rows, weights, Cursors(sort, self._after))
 
     def _identity(self, rows: pa.Table) -> list[pa.ChunkedArray]:
         """The columns that distinguish rows. The sort bytes follow from the others."""
         place = len(self._trace.layout.key)
         return [column for i, column in enumerate(rows.columns) if i != place]
 
-    def _of_change(self) -> _Rows:
+    def _of_change(self) -> _ReadRows:
         """The rows of the change in the direction of the pending cursors, as far as the buckets have been opened: in those behind, rows of
         the trace may lie between them."""
         key = self._change.key
@@ -233,7 +233,7 @@ class _Search:
         some = np.flatnonzero(self.pending[key] & there & (np.abs(self._steps) <= self._opened))
         weights = self._change.weights[some]
         nothing, no = np.zeros_like(weights), np.zeros(len(some), np.bool_)
-        return _Rows(
+        return _ReadRows(
             key[some],
             self._change.rows.take(pa.array(some)),
             before=nothing,
@@ -243,7 +243,7 @@ class _Search:
             change=some,
         )
 
-    def _of_run(self, located: Located) -> _Rows:
+    def _of_run(self, located: Located) -> _ReadRows:
         """The rows of a run in the classes of the pending cursors, and rows beside each of them in the direction of the cursor."""
         some, width = np.flatnonzero(self.pending[located.item]), self._width
         key, left, right = located.item[some], located.left[some], located.right[some]
@@ -259,7 +259,7 @@ class _Search:
         weights = table.column(table.num_columns - 1).to_numpy()
         at = (rows >= left[of_row]) & (rows < right[of_row])
         columns = table.select(range(table.num_columns - 1))
-        return _Rows(
+        return _ReadRows(
             key[of_row],
             columns,
             before=weights,
@@ -269,7 +269,7 @@ class _Search:
             change=np.full(len(rows), -1),
         )
 
-    def _complete(self, found: _Rows) -> tuple[Bools, Int64s, Bools]:
+    def _complete(self, found: _ReadRows) -> tuple[Bools, Int64s, Bools]:
         """(whether all of the row's class has been read, in every run, and of all classes between it and the cursor; the rank of the row's sort
         bytes; for each key, whether there are more rows of it in a run or in a bucket that has not been opened)."""
         score = pc.rank(_sort(self._trace, found.rows), tiebreaker="dense").to_numpy().astype(np.int64)
@@ -293,7 +293,7 @@ class _Search:
         result: Int64s = places[key] + total - first[key] - inside[key]
         return result
 
-    def _enter(self, found: _Rows, placed: _Placed, hit: Int64s, has_more: Bools) -> Bools:
+    def _enter(self, found: _ReadRows, placed: _Placed, hit: Int64s, has_more: Bools) -> Bools:
         """Stores the new cursors that are known, and returns which they are. `hit`: the placed rows at which the bound lies."""
         key, score = placed.key, placed.score
         is_hit = np.zeros(len(self.pending), np.bool_)
@@ -313,7 +313,7 @@ class _Search:
         return is_hit | runs_out
 
 
-def _stored_weights(trace: Trace, rows: OrderedRows, change: Change, some: Int64s) -> Int64s:
+def _stored_weights(trace: Trace, rows: OrderedRows, change: TraceChange, some: Int64s) -> Int64s:
     """The weights in the trace of these rows of the change."""
     result = np.zeros(len(some), np.int64)
     for located in rows.locate(change.key[some], _sort(trace, change.rows).take(pa.array(some))):
@@ -347,10 +347,12 @@ def _read(trace: Trace, run: Run, rows: Int64s) -> pa.Table:
     return pa.Table.from_arrays([read(run, i, rows) for i in range(width + 1)], names)
 
 
-def _concatenate(parts: Sequence[_Rows]) -> _Rows:
+def _concatenate(parts: Sequence[_ReadRows]) -> _ReadRows:
     rows = pa.concat_tables([part.rows for part in parts]).combine_chunks()
-    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _Rows._fields if name != "rows"}
-    return _Rows(rows=rows, **arrays)
+    arrays = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in _ReadRows._fields if name != "rows"
+    }
+    return _ReadRows(rows=rows, **arrays)
 
 
 def clip(room: Int64s, weights: Int64s) -> Int64s:

@@ -34,7 +34,7 @@ def of_client(messages: Sequence[Message], extras: Extras) -> Messages:
 
 
 @dataclass(frozen=True)
-class Event:
+class ConsumerEvent:
     """An error that the consumer delivered in place of a message. `where` is its partition, if it concerns one."""
 
     error: KafkaError
@@ -56,13 +56,13 @@ class Consumed:
     """The result of one call. `stretches` are in the order in which they arrived."""
 
     stretches: list[Stretch]
-    events: list[Event]
+    events: list[ConsumerEvent]
 
     def __bool__(self) -> bool:
         return bool(self.stretches or self.events)
 
 
-class Source(Protocol):
+class MessageSource(Protocol):
     """Messages out of a consumer. Only one thread may use it at a time."""
 
     def take(self, most: int, wait_seconds_max: float) -> Consumed:
@@ -74,7 +74,7 @@ class Source(Protocol):
         ...
 
 
-def source_of(consumer: Consumer, extras: Extras) -> Source:
+def source_of(consumer: Consumer, extras: Extras) -> MessageSource:
     return NativeSource(consumer, extras) if native.serves(consumer) else PlainSource(consumer, extras)
 
 
@@ -97,7 +97,7 @@ class NativeSource:
         for code, topic, partition, offset, first, end, text, first_ms, last_ms in stretches:
             where = None if topic is None else TopicPartition(topic, max(partition, 0))
             if code or where is None:
-                result.events.append(Event(KafkaError(code, text), where, max(offset, 0)))
+                result.events.append(ConsumerEvent(KafkaError(code, text), where, max(offset, 0)))
             else:
                 stretch = all_of_them.part(first, end)
                 result.stretches.append(
@@ -130,10 +130,10 @@ class PlainSource:
         """There is nothing to release."""
 
 
-def _event(message: Message) -> Event:
+def _event(message: Message) -> ConsumerEvent:
     topic = message.topic()
     where = TopicPartition(str(topic), max(int(message.partition() or 0), 0)) if topic else None
-    return Event(message.error(), where, max(int(message.offset() or 0), 0))
+    return ConsumerEvent(message.error(), where, max(int(message.offset() or 0), 0))
 
 
 def _stretches(messages: Sequence[Message]) -> Iterator[tuple[TopicPartition, Sequence[Message]]]:

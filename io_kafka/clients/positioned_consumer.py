@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients.client_faults import fault_of
-from io_kafka.clients.consumed import Consumed, Event, source_of
+from io_kafka.clients.consumed import Consumed, ConsumerEvent, source_of
 from io_kafka.clients.partition_position import PartitionPosition
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.errors import BrokerUnreachable, NoLeader, OffsetGone, UnknownTopic
@@ -278,7 +278,7 @@ class PositionedConsumer:
             if found.offset > position.reached:
                 position.reached = found.offset
 
-    def _event(self, event: Event) -> None:
+    def _event(self, event: ConsumerEvent) -> None:
         error, where = event.error, event.where
         position = self.positions.get(where) if where else None
         if error.code() in _TRANSIENT or (where is not None and position is None):

@@ -27,7 +27,7 @@ from io_kafka.clients.transactions import (
 )
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.digest import digests, partition_bounds
-from io_kafka.step_log.output_progress import Decision, decide
+from io_kafka.step_log.output_progress import OutputDecision, decide
 from io_kafka.step_log.plans import messages_of
 from io_kafka.step_log.records import (
     DivisionRecord,
@@ -160,7 +160,7 @@ class PipelineWriter:
         flat = {(handle, number): text for handle, texts in computed.items() for number, text in enumerate(texts)}
         self._log.resolve_doubt()
         log = self.state
-        if decide(step, flat, log.step_records, log.first, log.steps) is Decision.DISCARD:
+        if decide(step, flat, log.step_records, log.first, log.steps) is OutputDecision.DISCARD:
             return log.step_records.get(step)
 
         def send(transaction: OpenTransaction) -> list[Record]:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from base.arrays import Bools, fill
 from base.text.columns import nulls_of
 from base.text.patterns import NO_PATTERNS, Patterns
-from io_kafka.formats.encodings import Part
+from io_kafka.formats.encodings import MessagePart
 from io_kafka.formats.envelopes import ABOUT, DELETED_FLAG, MARKS, envelope_of, names_anywhere, why_no_object
 from io_kafka.formats.exact import Reader, RowReader, node_text, read_members, reader
 from io_kafka.formats.jackson import Malformed, Members, Node, parse_object
@@ -29,18 +29,20 @@ FROM_MONGODB = (
 )
 
 
-def row_columns(schema: pa.Schema, part: Part) -> Set[str]:
+def row_columns(schema: pa.Schema, part: MessagePart) -> Set[str]:
     """The columns of a row, from those of a part: a row, or an envelope."""
     return (
-        {*schema.names} - {DELETED_FLAG} if part is Part.ROW else {field.name for field in schema.field("after").type}
+        {*schema.names} - {DELETED_FLAG}
+        if part is MessagePart.ROW
+        else {field.name for field in schema.field("after").type}
     )
 
 
-def without_other_messages(parsed: Parsed, values: pa.Array, part: Part) -> Parsed:
+def without_other_messages(parsed: Parsed, values: pa.Array, part: MessagePart) -> Parsed:
     """What was read of these messages in JSON, without those that are known to be no rows of the table (envelopes.py)."""
     rows, image = parsed.rows, None
     fields, found = list(rows.schema), rows.columns
-    if part is Part.ENVELOPE:
+    if part is MessagePart.ENVELOPE:
         image = rows.column("after")
         fields = list(image.type)
         found = [image.field(number) for number in range(len(fields))]
@@ -60,11 +62,11 @@ def without_other_messages(parsed: Parsed, values: pa.Array, part: Part) -> Pars
     faults: dict[int, str] = {}
     for message in suspects.tolist():
         node: Node = parse_object(values[message].as_py())
-        if part is Part.ENVELOPE and isinstance(node, Members):
+        if part is MessagePart.ENVELOPE and isinstance(node, Members):
             node = dict(node).get("after")
         reason = why_no_object(node, columns) if isinstance(node, Members) else None
         if reason is not None:
-            faults[message] = f"{'it' if part is Part.ROW else 'its after'} {reason}"
+            faults[message] = f"{'it' if part is MessagePart.ROW else 'its after'} {reason}"
     if not faults:
         return parsed
     good = np.flatnonzero(~np.isin(parsed.at, list(faults)))

@@ -23,7 +23,7 @@ from base.options import Truncate
 from base.text.columns import nulls_of
 from io_kafka.formats.agreement import are_different, same_as_written, shown_cell
 from io_kafka.formats.connect.read import tombstones_as_null
-from io_kafka.formats.encodings import Part
+from io_kafka.formats.encodings import MessagePart
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.flattened import flagged_columns, has_flag, without_flag
 from io_kafka.formats.keys import Keys
@@ -133,7 +133,7 @@ def _envelope(source: SourceFormat, before: pa.Schema) -> pa.Schema:
 def _stateless(source: SourceFormat, values: pa.Array, truncate: Truncate) -> tuple[pa.Table, Faults, TableEvents]:
     given = np.flatnonzero(~nulls_of(values))  # a tombstone follows its delete, which has said it all
     schema = _envelope(source, nullable(source.schema))
-    parsed = parse_values(source, values.take(pa.array(given)), schema, Part.ENVELOPE)
+    parsed = parse_values(source, values.take(pa.array(given)), schema, MessagePart.ENVELOPE)
     at, faults = given[parsed.at], {int(given[position]): reason for position, reason in parsed.faults}
     before, after, ops = parsed.rows.columns
     events = table_events(ops, at, faults, truncate, keyed=False)
@@ -202,7 +202,7 @@ def _upserts(source: SourceFormat, values: pa.Array) -> Images:
 def _changes(source: SourceFormat, values: pa.Array, truncate: Truncate) -> Images:
     given = np.flatnonzero(~nulls_of(values))
     schema = _envelope(source, nullable(_key_schema(source)))
-    parsed = parse_values(source, values.take(pa.array(given)), schema, Part.ENVELOPE)
+    parsed = parse_values(source, values.take(pa.array(given)), schema, MessagePart.ENVELOPE)
     at, faults = given[parsed.at], {int(given[position]): reason for position, reason in parsed.faults}
     before, after, ops = parsed.rows.columns
     events = table_events(ops, at, faults, truncate, keyed=True)

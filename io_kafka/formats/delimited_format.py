@@ -9,7 +9,7 @@ import pyarrow as pa
 from io_kafka.formats.delimited import parse_csv, parse_text
 from io_kafka.formats.delimited_write import csv_values, text_values
 from io_kafka.formats.descriptor import Format, FromOptions, Option, Reading, Writing
-from io_kafka.formats.encodings import Csv, Part, Text
+from io_kafka.formats.encodings import Csv, MessagePart, Text
 from io_kafka.formats.json_format import keys_beside, no_properties, written_keys
 from io_kafka.formats.parse import Parsed
 from io_kafka.formats.spec import OutputFormat, SourceFormat
@@ -23,7 +23,7 @@ _CSV_OPTIONS = (
 )
 
 
-def _csv_values(encoding: Csv, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+def _csv_values(encoding: Csv, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: MessagePart) -> Parsed:
     return parse_csv(values, schema, encoding, source.patterns)
 
 
@@ -40,7 +40,9 @@ def _csv_written(encoding: Csv, output: OutputFormat, columns: list[pa.Array], d
     return csv_values(columns, output.schema.names, encoding, output.patterns, deleted)
 
 
-def _text_values(encoding: Text, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+def _text_values(
+    encoding: Text, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: MessagePart
+) -> Parsed:
     return parse_text(values, schema, source.key)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from base.options import OutputFormatName, OutputKeyFormat
 from base.text.patterns import Patterns
-from io_kafka.formats.encodings import KeyFormat, Part
+from io_kafka.formats.encodings import KeyFormat, MessagePart
 from io_kafka.formats.parse import Parsed
 from io_kafka.formats.spec import OutputFormat, SourceFormat
 
@@ -40,7 +40,7 @@ class Reading(Generic[E]):
     `values_are_text`: whether people can read the bytes of values, if these are UTF-8. A dead letter has all others in base64."""
 
     encoding: type[E]
-    values: Callable[[E, SourceFormat, pa.Array, pa.Schema, Part], Parsed]
+    values: Callable[[E, SourceFormat, pa.Array, pa.Schema, MessagePart], Parsed]
     keys: Callable[[E, pa.Array, pa.Schema, Patterns], Parsed]
     keys_as: KeyFormat
     identity: Callable[[E], dict[str, str]]

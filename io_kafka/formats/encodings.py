@@ -12,7 +12,7 @@ from typing import Literal
 from io_kafka.registry.address import RegistryAddress
 
 
-class Part(Enum):
+class MessagePart(Enum):
     """What the bytes are. ROW: the columns. ENVELOPE: before, after and op, with rows in the first two. KEY: the key columns; if it is one, a
     bare value may stand for it."""
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.text.patterns import Patterns
-from io_kafka.formats.connect.read import Wanted, parse_wrapped
+from io_kafka.formats.connect.read import WantedColumns, parse_wrapped
 from io_kafka.formats.connect.registered import explain_ids, parse_registered
 from io_kafka.formats.debezium import EnvelopeReader, without_other_messages
 from io_kafka.formats.descriptor import Format, FromOptions, Ops, Reading, Writing
-from io_kafka.formats.encodings import JsonWithRegistry, Part
+from io_kafka.formats.encodings import JsonWithRegistry, MessagePart
 from io_kafka.formats.keys import json_keys
 from io_kafka.formats.parse import Parsed, parse
 from io_kafka.formats.render import fragment, record
@@ -39,24 +39,24 @@ def written_keys(encoding: object, output: OutputFormat, key: list[pa.Array]) ->
     return record(list(output.key), key, micros=True, patterns=output.patterns.exact)
 
 
-def _values(encoding: None, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+def _values(encoding: None, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: MessagePart) -> Parsed:
     return explain_ids(_plain_or_wrapped(values, source, schema, part), values, NO_REGISTRY)
 
 
 def _values_with_ids(
-    encoding: JsonWithRegistry, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part
+    encoding: JsonWithRegistry, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: MessagePart
 ) -> Parsed:
     others = partial(_plain_or_wrapped, source=source, schema=schema, part=part)
-    return parse_registered(values, encoding, Wanted(schema, part, source.patterns), others)
+    return parse_registered(values, encoding, WantedColumns(schema, part, source.patterns), others)
 
 
-def _plain_or_wrapped(values: pa.Array, source: SourceFormat, schema: pa.Schema, part: Part) -> Parsed:
+def _plain_or_wrapped(values: pa.Array, source: SourceFormat, schema: pa.Schema, part: MessagePart) -> Parsed:
     plain = partial(_plain_values, source=source, schema=schema, part=part)
-    return parse_wrapped(values, Wanted(schema, part, source.patterns), plain)
+    return parse_wrapped(values, WantedColumns(schema, part, source.patterns), plain)
 
 
-def _plain_values(values: pa.Array, source: SourceFormat, schema: pa.Schema, part: Part) -> Parsed:
-    reader = EnvelopeReader(schema, source.patterns) if part is Part.ENVELOPE else None
+def _plain_values(values: pa.Array, source: SourceFormat, schema: pa.Schema, part: MessagePart) -> Parsed:
+    reader = EnvelopeReader(schema, source.patterns) if part is MessagePart.ENVELOPE else None
     return without_other_messages(parse(values, schema, reader, source.patterns), values, part)
 
 
@@ -66,7 +66,7 @@ def _keys(encoding: None, keys: pa.Array, schema: pa.Schema, patterns: Patterns)
 
 def _keys_with_ids(encoding: JsonWithRegistry, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:
     others = partial(json_keys, schema=schema, patterns=patterns)
-    return parse_registered(keys, encoding, Wanted(schema, Part.KEY, patterns), others)
+    return parse_registered(keys, encoding, WantedColumns(schema, MessagePart.KEY, patterns), others)
 
 
 def _without_options(options: Mapping[str, str]) -> None:

@@ -21,10 +21,10 @@ from base.text.pattern_columns import pattern_of
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.binary_arrays import offsets_and_bytes
 from io_kafka.formats.agreement import shown_cell, written_texts
-from io_kafka.formats.connect.read import Wanted, parse_wrapped
+from io_kafka.formats.connect.read import WantedColumns, parse_wrapped
 from io_kafka.formats.connect.registered import HEADER_BYTES
 from io_kafka.formats.debezium import column_reader
-from io_kafka.formats.encodings import Part
+from io_kafka.formats.encodings import MessagePart
 from io_kafka.formats.exact import RowReader, read_members
 from io_kafka.formats.jackson import Malformed, Members, Node, has_lone_surrogates, parse, render_node, text_of
 from io_kafka.formats.parse import Parsed
@@ -61,7 +61,7 @@ def json_keys(keys: pa.Array, schema: pa.Schema, patterns: Patterns = NO_PATTERN
     def plain(given: pa.Array) -> Parsed:
         return parse_all(_as_objects(schema, given), schema, KeyReader(schema, patterns), patterns)
 
-    return parse_wrapped(keys, Wanted(schema, Part.KEY, patterns), plain)
+    return parse_wrapped(keys, WantedColumns(schema, MessagePart.KEY, patterns), plain)
 
 
 def refuse_lone_surrogates(parsed: Parsed, keys: pa.Array) -> Parsed:

@@ -35,19 +35,19 @@ def row_elsewhere(key: str, partition: int) -> str:
     )
 
 
-class Moved:
+class MovedKeys:
     """`which`: the messages that change a key. `former`: the key columns before each of them."""
 
     def __init__(self, which: Bools, former: list[pa.Array]) -> None:
         self.which, self.former = which, former
 
 
-def moved_keys(source: SourceFormat, columns: Sequence[pa.Array], former: Sequence[pa.Array]) -> Moved:
+def moved_keys(source: SourceFormat, columns: Sequence[pa.Array], former: Sequence[pa.Array]) -> MovedKeys:
     """`columns`: all of the table as the values have them, of which the text limits hold. A key before of which a part is NULL was not sent. A
     moment has the same digits in both images, so the value's own are compared and not those of the message's key."""
     count = len(columns[0])
     if not former or any(each.null_count == count for each in former):
-        return Moved(np.zeros(count, np.bool_), [])
+        return MovedKeys(np.zeros(count, np.bool_), [])
     keys = list(former)
     if source.limits:
         keys = fit_columns(keys, source.key, source.limits, np.arange(count), {})
@@ -55,10 +55,10 @@ def moved_keys(source: SourceFormat, columns: Sequence[pa.Array], former: Sequen
     for name, key in zip(source.key, keys, strict=True):
         which |= are_different(key, columns[source.schema.get_field_index(name)])
         known &= ~nulls_of(key)
-    return Moved(which & known, keys)
+    return MovedKeys(which & known, keys)
 
 
-def refuse_moved(source: SourceFormat, moved: Moved, held: Cells, faults: dict[int, str]) -> None:
+def refuse_moved(source: SourceFormat, moved: MovedKeys, held: Cells, faults: dict[int, str]) -> None:
     """Adds a fault for each message that changes a key and lacks a value: the row that has the value goes away with the former key."""
     placeholder = placeholder_of(source.unavailable)
     for index, cells in held.items():
@@ -67,7 +67,7 @@ def refuse_moved(source: SourceFormat, moved: Moved, held: Cells, faults: dict[i
             faults.setdefault(int(row), no_value(source.schema.names[index], placeholder.text, MOVED))
 
 
-def with_former_rows(source: SourceFormat, rows: pa.Table, good: pa.Array, moved: Moved) -> pa.Table:
+def with_former_rows(source: SourceFormat, rows: pa.Table, good: pa.Array, moved: MovedKeys) -> pa.Table:
     """The good rows in their order, and before each that changes a key the deletion of the row under the old one. `rows`: of all messages, as
     `LastByKey` takes them."""
     at = np.flatnonzero(moved.which & np.asarray(good))

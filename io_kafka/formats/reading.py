@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from base.text.patterns import Patterns
 from io_kafka.formats.connect.read import tombstones_as_null
 from io_kafka.formats.cursor import Cursor
-from io_kafka.formats.encodings import KeyFormat, Part
+from io_kafka.formats.encodings import KeyFormat, MessagePart
 from io_kafka.formats.json_format import keys_beside
 from io_kafka.formats.keys import Keys, in_either_form, keys_of, refuse_lone_surrogates
 from io_kafka.formats.parse import Parsed
@@ -25,7 +25,9 @@ from io_kafka.formats.whole import without_faults
 _KEY_BYTES: dict[KeyFormat, int] = {"long": 8, "int": 4}
 
 
-def parse_values(source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part = Part.ROW) -> Parsed:
+def parse_values(
+    source: SourceFormat, values: pa.Array, schema: pa.Schema, part: MessagePart = MessagePart.ROW
+) -> Parsed:
     """`values`: binary. `schema`: the columns of the part. Raises RegistryUnreachable and RegistryRefused."""
     return reading_of(source.encoding).values(source.encoding, source, values, schema, part)
 

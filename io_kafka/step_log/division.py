@@ -26,7 +26,7 @@ MESSAGE_BYTES_ASSUMED = 256
 
 
 @dataclass(frozen=True)
-class Limits:
+class StepLimits:
     """Bounds of one step. `message_bytes` is the assumed size of a message. It is a constant and not a measurement, because a division is
     chosen before its messages are read. If they turn out to have more than `bytes_max` bytes, the step is divided again, by the sizes of
     its own messages (io_kafka/step_log/byte_bound.py)."""
@@ -78,7 +78,7 @@ class Division:
 
 
 def divide(
-    step: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limits: Limits
+    step: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limits: StepLimits
 ) -> Division | None:
     """The division of `step`, which reads from `starts` and at most up to `ends` (last stable offsets). None if there is nothing to read.
     `starts` and `ends` have the same partitions.

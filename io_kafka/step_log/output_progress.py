@@ -22,7 +22,7 @@ from io_kafka.step_log.records import InputChecksum, NodeErrors, StepRecord
 HandlePartition = tuple[str, int]
 
 
-class Decision(Enum):
+class OutputDecision(Enum):
     DISCARD = "discard"
     APPEND = "append"
 
@@ -69,16 +69,16 @@ class InputChanged(KafkaFault):
 
 def decide(
     step: int, digests: Mapping[HandlePartition, str], recorded: Mapping[int, StepRecord], first: int, last: int
-) -> Decision:
+) -> OutputDecision:
     """The decision for the output of `step`. `digests` has all its partitions, also those without messages. `recorded` has the steps
     first <= s < last.
 
     Raises DigestMismatch for the first partition, in order, that differs, and StepBeyondEnd if step > last."""
     assert 0 <= first <= last
     if step < first:
-        return Decision.DISCARD
+        return OutputDecision.DISCARD
     if step == last:
-        return Decision.APPEND
+        return OutputDecision.APPEND
     if step > last:
         raise StepBeyondEnd(step, last)
     before = recorded[step].digests
@@ -86,7 +86,7 @@ def decide(
         was, now = before.get((handle, partition), "none"), digests.get((handle, partition), "none")
         if was != now:
             raise DigestMismatch(step, handle, partition, was, now)
-    return Decision.DISCARD
+    return OutputDecision.DISCARD
 
 
 def compare_inputs(step: int, found: Iterable[InputChecksum], recorded: Iterable[InputChecksum]) -> None:

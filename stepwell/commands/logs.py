@@ -39,9 +39,9 @@ def configure_logs(format_: LogFormat = "text", level: str = "warning") -> None:
         logger_factory=structlog.ReturnLoggerFactory(),
     )
     root = logging.getLogger()
-    for handler in [handler for handler in root.handlers if isinstance(handler, _Lines)]:
+    for handler in [handler for handler in root.handlers if isinstance(handler, _LibraryLines)]:
         root.removeHandler(handler)
-    root.addHandler(_Lines(number))
+    root.addHandler(_LibraryLines(number))
     # A logger's own level decides before any handler, so it is set where the default of WARNING would hide what was asked for.
     root.setLevel(min(number, logging.WARNING))
     for name in CHATTY:
@@ -58,7 +58,7 @@ def _write(logger: Any, method: str, event: structlog.typing.EventDict) -> struc
     raise structlog.DropEvent
 
 
-class _Lines(logging.Handler):
+class _LibraryLines(logging.Handler):
     """What libraries log by Python's own means."""
 
     def emit(self, record: logging.LogRecord) -> None:

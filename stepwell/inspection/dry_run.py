@@ -93,7 +93,7 @@ def describe(
     precision = precision_notes(project)
     views = []
     for view in project.views:
-        boundary = _boundary(circuit, view.name)
+        boundary = circuit.views[view.name]
         members = _members(circuit, boundary)
         errors = [error for error in lowered.errors if error.view == view.name]
         refused = _is_stand_in(circuit, boundary)
@@ -138,10 +138,6 @@ def _other_notes(project: ResolvedProject) -> tuple[str, ...]:
     return tuple(f"{name}: {note}" if name else note for name, note in others)
 
 
-def _boundary(circuit: Circuit, name: str) -> int:
-    return next(i for i, node in enumerate(circuit.nodes) if isinstance(node, View) and node.name == name)
-
-
 def _is_stand_in(circuit: Circuit, boundary: int) -> bool:
     """Whether the content of the view is unknown, because something in it was refused."""
     below = circuit.nodes[circuit.nodes[boundary].inputs[0]]
@@ -158,7 +154,7 @@ def _members(circuit: Circuit, boundary: int) -> list[int]:
             if index not in members and not isinstance(circuit.nodes[index], View):
                 members.add(index)
                 waiting.append(index)
-    outputs = {i for i, node in enumerate(circuit.nodes) if isinstance(node, Output) and boundary in node.inputs}
+    outputs = {i for i, node in circuit.nodes_of(Output).items() if boundary in node.inputs}
     return sorted(members | outputs)
 
 
@@ -166,7 +162,9 @@ def _line(stages: StagePlan, index: int, append_only: bool) -> NodeLine:
     node = stages.circuit.nodes[index]
     arrivals = stages.arrivals[index]
     exchanges = tuple(_exchange(channel) for channel in arrivals)
-    return NodeLine(index, node_text(node), stages.stage[index], exchanges, operator_of(node).keeps(node, append_only))
+    return NodeLine(
+        index, node_text(node), stages.stage[index], exchanges, operator_of(node).state.keeps(node, append_only)
+    )
 
 
 def _exchange(channel: Channel | None) -> tuple[int, ...] | Literal["everyone"] | None:

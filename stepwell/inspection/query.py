@@ -137,8 +137,7 @@ def _no_state(resolved: ResolvedProject, folder: Path) -> NoState:
 
 def _as_in_force(circuit: Circuit, owner: StateOwner) -> Circuit:
     """The circuit of the files with the marks that its views have in the state."""
-    views = {node.name for node in circuit.nodes if isinstance(node, View)}
-    return marked_circuit(circuit, {view: marks for view, marks in owner.marks.items() if view in views})
+    return marked_circuit(circuit, {view: marks for view, marks in owner.marks.items() if view in circuit.views})
 
 
 def query_next(
@@ -152,7 +151,7 @@ def query_next(
 
 def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadViews, *, only_views: bool) -> Answer:
     session = resolved.spark.newSession()  # it has none of the project's temporary views, which have no content
-    kept = {node.name.lower() for node in circuit.nodes if isinstance(node, View) and node.kept}
+    kept = {node.name.lower() for node in circuit.nodes_of(View).values() if node.kept}
     views = {view.name.lower(): view for view in resolved.views if view.name.lower() in kept}
     named, plan = _views_named(session, sql, views, resolved)
     if only_views and _ELSEWHERE.intersection(CLASS.findall(plan._jdf.queryExecution().analyzed().toJSON())):

@@ -34,7 +34,7 @@ class CircuitBuilder:
     def unique_key(self, index: int) -> Key | None:
         """Columns whose values are in at most one row of the node, if some are known (engine/analysis/uniqueness.py)."""
         for node in self.nodes[len(self._keys) : index + 1]:
-            self._keys.append(operator_of(node).unique_key(node, [self._keys[i] for i in node.inputs]))
+            self._keys.append(operator_of(node).output.unique_key(node, [self._keys[i] for i in node.inputs]))
         return self._keys[index]
 
     def circuit(self) -> Circuit:

@@ -27,7 +27,7 @@ from engine.model.circuit import Circuit
 from engine.model.joins import Join, JoinPartials
 from engine.model.node import Column
 from engine.model.rows import Map
-from engine.operators.aggregate_functions import FUNCTIONS, Total
+from engine.operators.aggregate_functions import FUNCTIONS, TotalFunction
 from engine.operators.aggregate_plan import aggregate_plan_of
 from engine.operators.arrangement import Key
 from stepwell.lowering.builder import CircuitBuilder
@@ -154,7 +154,7 @@ class _Shape:
 def is_linear(call: AggregateCall, argument: pa.DataType | None) -> bool:
     """Whether partial results of the call can be added up. `argument`: the type of its argument; None for count(*)."""
     function = FUNCTIONS[call.function]
-    if call.distinct or not isinstance(function, Total):
+    if call.distinct or not isinstance(function, TotalFunction):
         return False
     return not function.adds_values or (argument is not None and not pa.types.is_floating(argument))
 

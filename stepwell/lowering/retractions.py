@@ -13,8 +13,8 @@ from engine.operators.table import operator_of
 def append_refusals(circuit: Circuit) -> dict[str, str]:
     """The handles of append outputs that can retract, each with the reason."""
     refusals: dict[str, str] = {}
-    for index, node in enumerate(circuit.nodes):
-        if isinstance(node, Output) and node.mode == "append":
+    for index, node in circuit.nodes_of(Output).items():
+        if node.mode == "append":
             reason = retraction_reason(circuit, index)
             if reason is not None:
                 refusals[node.handle] = reason
@@ -27,7 +27,7 @@ def watermark_refusals(circuit: Circuit) -> dict[str, str]:
     origins = retraction_origins(circuit)
     refusals: dict[str, str] = {}
     for index, node in enumerate(circuit.nodes):
-        if operator_of(node).needs_append_only:
+        if operator_of(node).growth.is_needed:
             below = next((i for i in node.inputs if origins[i] is not None), None)
             if below is not None:
                 reason = retraction_reason(circuit, below)

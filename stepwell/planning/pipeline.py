@@ -19,7 +19,7 @@ from engine.run.sources import SourceTable, extras_of_all
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.division import Limits
+from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.layout_records import AutoBounds
 from stepwell.catalyst.types import arrow_schema
 from stepwell.project.loading import Project
@@ -80,7 +80,7 @@ def pipeline_spec(
         kafka=replace(
             KafkaSettings.parse(project.settings.kafka), extras=extras_of_all(source.table for source in plan.inputs)
         ),
-        limits=Limits(settings.step_rows_max, settings.step_bytes_max),
+        limits=StepLimits(settings.step_rows_max, settings.step_bytes_max),
         workers=settings.workers,
         workers_now=workers_now,
         workers_default=workers_default(project.settings),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.model.layout import Dynamic, Fixed, Policy, PolicyName
+from engine.model.layout import DynamicShards, FixedShards, Policy, PolicyName
 from stepwell.project.stepwell_settings import StepwellSettings
 
 
 def policies_of(settings: StepwellSettings) -> dict[PolicyName, Policy]:
     """Each policy with the project's numbers."""
-    return {"fixed": Fixed(settings.shards), "dynamic": Dynamic(settings.sharding_inaccuracy)}
+    return {"fixed": FixedShards(settings.shards), "dynamic": DynamicShards(settings.sharding_inaccuracy)}

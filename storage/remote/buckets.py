@@ -32,7 +32,7 @@ from xxhash import xxh3_128
 from storage.remote.answers import fault_of, hides_an_answer, means_no_object
 from storage.remote.errors import BadStoreUri, ObjectMissing, StoreFull, StoreUnreachable
 from storage.remote.filesystems import ATTEMPTS_MAX, SMALL_BYTES_MAX, Clients, connect, place_of
-from storage.remote.objects_protocol import PARTIAL, PIECE_BYTES_MAX, ObjectInfo, Written, check_name
+from storage.remote.objects_protocol import PARTIAL, PIECE_BYTES_MAX, ObjectInfo, WrittenObject, check_name
 from storage.remote.uri import BUCKET_SCHEMES, StoreUri
 
 HELD_BYTES_MAX = 64 << 20
@@ -87,7 +87,7 @@ class BucketStore:
         self._lock = threading.Lock()
         self._known: Clients | None = None
 
-    def write(self, name: str, pieces: Iterable[bytes]) -> Written:
+    def write(self, name: str, pieces: Iterable[bytes]) -> WrittenObject:
         path = self._path(name)
         digest, size = xxh3_128(), 0
         with SpooledTemporaryFile(max_size=HELD_BYTES_MAX) as held:
@@ -103,7 +103,7 @@ class BucketStore:
                 found = self._files.get_file_info(path).size
         if found != size:
             raise StoreUnreachable(self.root, f"write {name}", f"it has {found} bytes of the {size} that were written")
-        return Written(size, digest.hexdigest())
+        return WrittenObject(size, digest.hexdigest())
 
     def read(self, name: str) -> Iterator[bytes]:
         path, at = self._path(name), 0

@@ -18,7 +18,7 @@ from xxhash import xxh3_128
 
 from storage.durable import make_folders, sync
 from storage.remote.errors import ObjectMissing, StoreDenied, StoreFault, StoreFull, StoreUnreachable
-from storage.remote.objects_protocol import PARTIAL, PIECE_BYTES_MAX, ObjectInfo, Written, check_name
+from storage.remote.objects_protocol import PARTIAL, PIECE_BYTES_MAX, ObjectInfo, WrittenObject, check_name
 from storage.remote.uri import StoreUri
 
 FOLDER_TRIES_MAX = 20
@@ -37,7 +37,7 @@ class FolderStore:
         self.root = uri.text
         self._folder = Path(uri.path)
 
-    def write(self, name: str, pieces: Iterable[bytes]) -> Written:
+    def write(self, name: str, pieces: Iterable[bytes]) -> WrittenObject:
         place = self._place(name)
         with self._faults("write", name):
             draft, descriptor = self._begin(place.parent)
@@ -61,7 +61,7 @@ class FolderStore:
             with suppress(OSError):
                 draft.unlink()
             raise
-        return Written(size, digest.hexdigest())
+        return WrittenObject(size, digest.hexdigest())
 
     def read(self, name: str) -> Iterator[bytes]:
         with self._faults("read", name), self._place(name).open("rb") as file:

@@ -22,7 +22,7 @@ other."""
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenObject:
     """`digest`: xxh3_128 in hexadecimal of all `bytes` bytes of the object."""
 
     bytes: int
@@ -45,7 +45,7 @@ class ObjectStore(Protocol):
         """The store's URI, for texts."""
         ...
 
-    def write(self, name: str, pieces: Iterable[bytes]) -> Written:
+    def write(self, name: str, pieces: Iterable[bytes]) -> WrittenObject:
         """Writes the object whole. If `pieces` raises, there is no object, and the exception is raised again."""
         ...
 

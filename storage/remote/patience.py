@@ -14,7 +14,7 @@ import structlog
 
 from base.short_text import short_text
 from storage.remote.errors import StoreUnreachable
-from storage.remote.objects_protocol import ObjectInfo, ObjectStore, Written
+from storage.remote.objects_protocol import ObjectInfo, ObjectStore, WrittenObject
 
 _log = structlog.get_logger("storage.remote.patience")
 
@@ -66,7 +66,7 @@ class PatientStore:
             self._sleep(wait_s)
             wait_s = min(2 * wait_s, WAIT_SECONDS_MAX)
 
-    def write(self, name: str, pieces: Iterable[bytes]) -> Written:
+    def write(self, name: str, pieces: Iterable[bytes]) -> WrittenObject:
         return self._store.write(name, pieces)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:

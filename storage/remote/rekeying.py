@@ -17,7 +17,7 @@ from xxhash import xxh3_128
 from storage.identity import Identity
 from storage.remote.chain import Pack
 from storage.remote.errors import DamagedPack
-from storage.remote.objects_protocol import ObjectStore, Written
+from storage.remote.objects_protocol import ObjectStore, WrittenObject
 from storage.remote.pack import CHECK_BYTES, HEADER_BYTES_MAX, PREFIX, PackHeader, encode_header
 from storage.remote.unpacking import PackReader
 
@@ -42,7 +42,7 @@ def _rekey(packed: Pack, header: PackHeader, identity: Identity, pieces: Iterato
     for piece in left:
         yield last
         last = piece
-    if read.written != Written(packed.bytes, packed.digest):  # before the last piece, so that no object is made of it
+    if read.written != WrittenObject(packed.bytes, packed.digest):  # before the last piece, so no object is made of it
         raise DamagedPack(packed.name, "it is not the object that was stored under this name")
     yield last
 
@@ -77,5 +77,5 @@ class _Digested:
             yield piece
 
     @property
-    def written(self) -> Written:
-        return Written(self._bytes, self._digest.hexdigest())
+    def written(self) -> WrittenObject:
+        return WrittenObject(self._bytes, self._digest.hexdigest())

@@ -24,7 +24,7 @@ from storage.environments import DATA_FILE, Environment
 from storage.identity import Identity
 from storage.remote.chain import Chain, Pack, headers_of
 from storage.remote.errors import DamagedPack, DamagedStore, OtherPackFormat
-from storage.remote.objects_protocol import ObjectStore, Written
+from storage.remote.objects_protocol import ObjectStore, WrittenObject
 from storage.remote.pack import PackHeader
 from storage.remote.unpacking import PackReader
 
@@ -124,7 +124,7 @@ def records_of(store: ObjectStore, packed: Pack, header: PackHeader) -> Stream:
     reader = PackReader(packed.name, store.read(packed.name))
     reader.expect(header)
     yield from reader.records()
-    if reader.read() != Written(packed.bytes, packed.digest):
+    if reader.read() != WrittenObject(packed.bytes, packed.digest):
         raise DamagedPack(packed.name, "it is not the object that was stored under this name")
 
 

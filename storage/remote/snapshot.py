@@ -23,7 +23,7 @@ from storage.remote.pack import Record
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class VersionSnapshot:
     """One version. `seal`: the checksum of its record set, as the database has it. It is usable inside `records_at` only."""
 
     path: Path
@@ -84,7 +84,7 @@ class Snapshot:
 
 
 @contextmanager
-def records_at(path: Path, version: VersionId) -> Iterator[Snapshot]:
+def records_at(path: Path, version: VersionId) -> Iterator[VersionSnapshot]:
     """A complete version of the database in `path`. Any process may read it. Raises UnknownVersion where the database does not have it, or
     does not have it any more, NoDatabase, OtherFormat, CorruptFile, CorruptRecord."""
     path = path.resolve()
@@ -93,4 +93,4 @@ def records_at(path: Path, version: VersionId) -> Iterator[Snapshot]:
         if version not in present.versions:
             raise UnknownVersion(path, version, present.versions)
         seal = present.record_set_checksums[present.versions.index(version)]
-        yield Snapshot(path, present.identity, version, seal, _reader=reader, _present=present)
+        yield VersionSnapshot(path, present.identity, version, seal, _reader=reader, _present=present)

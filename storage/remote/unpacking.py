@@ -19,7 +19,7 @@ from storage import description, records
 from storage.identity import Identity
 from storage.remote import pack
 from storage.remote.errors import DamagedPack, ForeignPack, OtherPackFormat
-from storage.remote.objects_protocol import Written
+from storage.remote.objects_protocol import WrittenObject
 from storage.remote.pack import PackHeader, Totals
 
 PIECE_BYTES = 1 << 20
@@ -71,7 +71,7 @@ class PackReader:
             raise DamagedPack(self.name, f"it has {self.totals.records} of {frame.records} records")
         self._source.finish()
 
-    def read(self) -> Written:
+    def read(self) -> WrittenObject:
         """What was read so far."""
         return self._source.read()
 
@@ -182,8 +182,8 @@ class _Source:
                 return
         raise DamagedPack(self._name, "something follows its end")
 
-    def read(self) -> Written:
-        return Written(self._bytes, self._digest.hexdigest())
+    def read(self) -> WrittenObject:
+        return WrittenObject(self._bytes, self._digest.hexdigest())
 
     def _next(self) -> bool:
         piece = next(self._pieces, None)

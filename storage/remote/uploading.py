@@ -21,7 +21,7 @@ from storage.remote.chain import Chain, Pack
 from storage.remote.errors import PackError
 from storage.remote.objects_protocol import ObjectStore
 from storage.remote.pack import Block, PackHeader, Record, Totals
-from storage.remote.snapshot import Snapshot, records_at
+from storage.remote.snapshot import VersionSnapshot, records_at
 from storage.remote.spool import SpooledDelta
 from storage.remote.unpacking import PackReader, pieces_of
 
@@ -126,7 +126,7 @@ def _verify(file: Path, header: PackHeader, totals: Totals) -> Iterator[bytes]:
     yield from passed
 
 
-def _upload_base(target: _Target, snapshot: Snapshot) -> Chain:
+def _upload_base(target: _Target, snapshot: VersionSnapshot) -> Chain:
     """All records of the version."""
     counted = _Counted()
     left = _Blocks(pack.blocks(counted.counting(snapshot.records())))

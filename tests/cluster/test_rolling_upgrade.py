@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from base.fault import ExitCode
-from engine.resident.fingerprint import release
+from engine.resident.fingerprint import own_release
 from engine.resident.frames import WIRE_VERSION
 from stepwell.dev_cluster.cluster import DevCluster
 from tests.cluster.test_pipeline import assert_judged_equal, hosts_of, send, shop
@@ -72,12 +72,12 @@ def test_hosts_and_then_the_service_get_another_release(
     cluster: DevCluster, shop: CommandLine, arguments: list[str], tmp_path: Path, spark: SparkSession
 ) -> None:
     for number in cluster.spark.workers:
-        install(place(cluster, number), release())
+        install(place(cluster, number), own_release())
     service, rows = shop.start(*arguments), 320
     try:
         send(shop, 300)
         status = service.wait_until(lambda status: bool(status["rows"] == rows and status["checkpoint_version"]))
-        assert releases(cluster, status) == dict.fromkeys(cluster.spark.workers, release())
+        assert releases(cluster, status) == dict.fromkeys(cluster.spark.workers, own_release())
         for number in cluster.spark.workers:
             shop.done("layout", "replace", str(cluster.spark.state_folder(number)))
             send(shop, 50)

@@ -29,7 +29,7 @@ from io_kafka.clients.writer import PipelineWriter, TablePart
 from io_kafka.errors import UnknownTopic
 from io_kafka.formats.batches import MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, TableFormat, rows_in
 from io_kafka.offsets import OffsetRange, TopicPartition
-from io_kafka.step_log.division import Limits
+from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.records import InputRange, TableRecord, TopicIdentity
 from tests.coordinator.test_inputs import IN0, Clock, Cluster, Log, identity, spec
 from tests.io_kafka.formats.test_batches import records
@@ -170,7 +170,7 @@ def test_tables_are_divided_before_everything_else() -> None:
     """Only then do topics have the dimensions that they are joined with. The rows of a message count."""
     broker = Broker()
     given = broker.load([[n] * MESSAGE_ROWS_MAX for n in range(30)])
-    given = replace(given, limits=Limits(5 * MESSAGE_ROWS_MAX))
+    given = replace(given, limits=StepLimits(5 * MESSAGE_ROWS_MAX))
     of_table = {TopicPartition(TOPIC, number): end for number, end in broker.ends.items()}
     cluster = Cluster({IN0: 7, **{place: end + 100 for place, end in of_table.items()}})  # somebody else wrote behind
     found = (identity("in", 1), identity(TOPIC, TABLE_PARTITIONS))
@@ -202,6 +202,6 @@ def replace_steps(log: Log) -> Log:
 
 
 def test_the_bounds_of_a_step_of_tables() -> None:
-    assert limits_of_tables(Limits(10 * MESSAGE_ROWS_MAX)).rows == 10
-    assert limits_of_tables(Limits(1)).rows == 1
-    assert limits_of_tables(Limits(10 * MESSAGE_ROWS_MAX, 3 * MESSAGE_BYTES_MAX)).rows == 3
+    assert limits_of_tables(StepLimits(10 * MESSAGE_ROWS_MAX)).rows == 10
+    assert limits_of_tables(StepLimits(1)).rows == 1
+    assert limits_of_tables(StepLimits(10 * MESSAGE_ROWS_MAX, 3 * MESSAGE_BYTES_MAX)).rows == 3

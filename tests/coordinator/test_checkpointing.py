@@ -14,12 +14,12 @@ from coordinator.checkpoints.checkpointing import Checkpointing, bytes_of
 from coordinator.status import StepTimes
 from coordinator.stepping.measuring import step_times
 from coordinator.stepping.step_output import StepResult
-from engine.resident.messages import Folded
+from engine.resident.messages import LayerFolded
 from engine.run.tasks import TaskSetup
 
 
-def folded(tables: dict[int, int], disk: dict[str, int]) -> Folded:
-    return Folded(versions=(), table_bytes=tables, disk_bytes=disk, free_bytes=0)
+def folded(tables: dict[int, int], disk: dict[str, int]) -> LayerFolded:
+    return LayerFolded(versions=(), table_bytes=tables, disk_bytes=disk, free_bytes=0)
 
 
 def test_bytes_of_all_workers_are_added_up_by_view_and_by_layer() -> None:

@@ -9,7 +9,7 @@ from coordinator.revisions.requests import TransitionRefused
 from coordinator.transition.disk_room import Room
 from engine.model.numbers import table_of
 from engine.resident.crew import DiskUse
-from engine.resident.messages import Folded
+from engine.resident.messages import LayerFolded
 
 FOLDERS = {0: "/a/workers", 1: "/a/workers", 2: "/b/workers"}
 
@@ -48,7 +48,9 @@ def test_a_pipeline_without_state_has_room() -> None:
 
 def test_the_bytes_of_a_node_are_those_of_its_tables_on_all_workers() -> None:
     folded = [
-        Folded(versions=(), table_bytes={table_of(4): 1, table_of(4) + 1: 10, 3: 1000}, disk_bytes={}, free_bytes=0),
-        Folded(versions=(), table_bytes={table_of(4): 100, table_of(5): 7}, disk_bytes={}, free_bytes=0),
+        LayerFolded(
+            versions=(), table_bytes={table_of(4): 1, table_of(4) + 1: 10, 3: 1000}, disk_bytes={}, free_bytes=0
+        ),
+        LayerFolded(versions=(), table_bytes={table_of(4): 100, table_of(5): 7}, disk_bytes={}, free_bytes=0),
     ]
     assert bytes_of_nodes(folded) == {4: 111, 5: 7}

@@ -19,11 +19,11 @@ from engine.run.sources import SourceTable
 from io_kafka.clients.time_cut import TimeCut, count
 from io_kafka.formats import SourceFormat
 from io_kafka.offsets import OffsetRange, TopicPartition
-from io_kafka.step_log.division import Division, Limits
+from io_kafka.step_log.division import Division, StepLimits
 from tests.io_kafka.backlogs import MINUTE_MS, Times, offsets_since, uneven
 
 TIME = (pa.timestamp("us"),)
-LIMITS = Limits(rows_max=200)
+LIMITS = StepLimits(rows_max=200)
 WATERMARK = 2
 """The node of the only query of `circuit`."""
 EPOCH_MS = 1_700_000_000_000

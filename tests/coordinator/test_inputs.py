@@ -45,7 +45,7 @@ from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.errors import OffsetGone
 from io_kafka.formats import SourceFormat
 from io_kafka.offsets import OffsetRange, TopicPartition
-from io_kafka.step_log.division import Division, Limits
+from io_kafka.step_log.division import Division, StepLimits
 from io_kafka.step_log.records import Claim, NodeErrors, StepRecord, TopicIdentity
 from io_kafka.step_log.revision_records import Drain
 from tests.io_kafka.growing import GrowingLog
@@ -158,7 +158,7 @@ def spec(clock: Clock, rows: int, starting: str = "earliest", idle_after_s: floa
         inputs=tuple(append_only(handle, topic, starting) for handle, topic in handles.items()),
         outputs=(),
         kafka=KafkaSettings((("bootstrap.servers", "nowhere"),), cast(Any, outside)),
-        limits=Limits(rows_max=rows),
+        limits=StepLimits(rows_max=rows),
         idle_after_s=idle_after_s,
         pace=Pace(growth_seconds=10.0),
     )

@@ -23,14 +23,14 @@ from coordinator.starting.layouts import (
 )
 from coordinator.starting.same_project import refuse_former
 from coordinator.starting.start import check_owned
-from engine.model.layout import Dynamic, Fixed, Layout, Policy
+from engine.model.layout import DynamicShards, FixedShards, Layout, Policy
 from engine.model.placement import Placement
 from io_kafka.step_log.former_records import Former
 from io_kafka.step_log.records import CheckpointIntent, Claim
 from io_kafka.step_log.state import StepLogState
 from tests.io_kafka.layouts import change, layout, owned_by, placed
 
-POLICIES = st.sampled_from([Fixed(64), Fixed(4096), Dynamic(0.1), Dynamic(0.5)])
+POLICIES = st.sampled_from([FixedShards(64), FixedShards(4096), DynamicShards(0.1), DynamicShards(0.5)])
 
 
 def state(*more: object) -> StepLogState:
@@ -52,10 +52,10 @@ def test_a_layout_is_the_same_after_it_was_recorded(policy: Policy, sizes: list[
 
 def test_the_layout_of_any_owners_has_as_many_shards_as_they_need() -> None:
     owned = {0: SlotSet(((0, 3), (5, 65536))), 4: SlotSet(((3, 5),))}
-    made = layout_with(owned, 3, Fixed(8))
+    made = layout_with(owned, 3, FixedShards(8))
     made.check()
     assert made.shards == 65536 and {worker: made.slots_of(worker) for worker in (0, 4)} == owned
-    assert layout_with(owned_by(0, 1), 3, Fixed(8)).shards == 8
+    assert layout_with(owned_by(0, 1), 3, FixedShards(8)).shards == 8
 
 
 @pytest.mark.parametrize(
@@ -75,21 +75,21 @@ def test_when_a_start_changes_the_number_of_workers(
     now: int | None, setting: int | None, asked: int | None, changes_to: int | None
 ) -> None:
     two = layout().model_copy(update={"asked": asked})
-    assert workers_to_have(WorkersWanted(now, setting, 8, Fixed()), state(two)) == changes_to
+    assert workers_to_have(WorkersWanted(now, setting, 8, FixedShards()), state(two)) == changes_to
 
 
 def test_a_start_in_the_middle_of_a_change_compares_with_where_that_leads() -> None:
     log = state(layout(), change(workers=(0, 1, 2)))
-    assert workers_to_have(WorkersWanted(3, None, 8, Fixed()), log) is None
-    assert workers_to_have(WorkersWanted(2, None, 8, Fixed()), log) == 2
+    assert workers_to_have(WorkersWanted(3, None, 8, FixedShards()), log) is None
+    assert workers_to_have(WorkersWanted(2, None, 8, FixedShards()), log) == 2
 
 
 def test_a_new_state_has_the_workers_that_are_wanted() -> None:
-    assert len(first_layout(WorkersWanted(3, 2, 1, Fixed()), 0).placed.members) == 3
-    assert len(first_layout(WorkersWanted(None, 2, 1, Fixed()), 0).placed.members) == 2
-    assert first_layout(WorkersWanted(None, None, 1, Dynamic(0.1)), 0).shards == 16
+    assert len(first_layout(WorkersWanted(3, 2, 1, FixedShards()), 0).placed.members) == 3
+    assert len(first_layout(WorkersWanted(None, 2, 1, FixedShards()), 0).placed.members) == 2
+    assert first_layout(WorkersWanted(None, None, 1, DynamicShards(0.1)), 0).shards == 16
     with pytest.raises(WorkersUnknown, match="number of workers of a new pipeline on a cluster"):
-        first_layout(WorkersWanted(None, None, None, Fixed()), 0)
+        first_layout(WorkersWanted(None, None, None, FixedShards()), 0)
 
 
 def test_a_checkpoint_records_who_owns_what_at_that_moment() -> None:

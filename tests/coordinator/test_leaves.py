@@ -35,7 +35,7 @@ from io_kafka.formats.encodings import (
 from io_kafka.formats.text_limits import TextLimit
 from io_kafka.offsets import TopicPartition
 from io_kafka.registry.address import RegistryAddress
-from io_kafka.step_log.division import Limits
+from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.former_records import CircuitRecord
 from io_kafka.step_log.leaves import Leaves
 from io_kafka.step_log.records import Claim, DivisionRecord, TopicIdentity
@@ -69,7 +69,7 @@ def spec(*inputs: InputTopic, outputs: Mapping[str, str] = {"sums": "out"}) -> P
         inputs=inputs,
         outputs=tuple(OutputTopic(handle, topic, 2, True, REGISTRY) for handle, topic in outputs.items()),
         kafka=KafkaSettings.parse({"sasl.password": "s3cret"}),
-        limits=Limits(1),
+        limits=StepLimits(1),
     )
 
 

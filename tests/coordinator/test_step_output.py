@@ -47,7 +47,7 @@ def output_of(worker: int, rows: list[tuple[int, bytes]], report: SourceReport) 
     table = pa.Table.from_arrays(
         [pa.array(c, f.type) for c, f in zip(columns, OUTPUT_MESSAGES, strict=True)], schema=OUTPUT_MESSAGES
     )
-    times = [StageTimes(compute_ms=1.0 + worker, state_ms=2.0, exchange_ms=7.0)] * PLAN.stages
+    times = [StageTimes(compute_ms=1.0 + worker, state_ms=2.0)] * PLAN.stages
     outcome = StepOutcome({1: [table]} if rows else {}, report, read_ms=5.0 - worker, stages=times)
     return WorkerOutput(worker, *step_done(4, outcome))
 

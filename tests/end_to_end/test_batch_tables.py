@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from coordinator.starting import batch_tables
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from io_kafka.step_log.records import TableRecord
 from stepwell.planning.kept_plan import DELAY_SECONDS
 from storage.database import Database
@@ -128,14 +128,14 @@ def test_views_over_batch_tables_are_the_batch_answer(
     one, other = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0, workers=1)), None
     other = renamed(one, "-w3", 3)
     for number, point in enumerate(("output.committed", "output.sent")):
-        with arm(Order(point, "raise", visit=2)), pytest.raises(Crash):  # type: ignore[arg-type]
+        with arm(CrashOrder(point, "raise", visit=2)), pytest.raises(Crash):  # type: ignore[arg-type]
             play.run(one, threads())
         assert not play.log(one).divisions and len(table_records(play, one)) >= 1 + number
     steps_of_tables = sum(record.is_whole for record in table_records(play, one))
     play.send("rides", [{"zone": n % 9, "fare": n} for n in range(30)])
     for run in (one, other):
         if run is one:
-            with arm(Order("step.complete", "raise", visit=2)), pytest.raises(Crash):
+            with arm(CrashOrder("step.complete", "raise", visit=2)), pytest.raises(Crash):
                 play.run(run, threads())
             Database.close_all()
         assert play.run(run, threads())["steps_replayed"] == (2 if run is one else 0)

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from base.fault import ExitCode, exit_code_of
 from coordinator.starting.errors import TopicChanged
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from io_kafka.clients.step_log_reader import StepLogGone
 from io_kafka.clients.writer_faults import WriteRefused
 from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
@@ -143,7 +143,7 @@ def test_input_that_was_compacted_under_a_replay_stops_the_run(play: Playground)
     play.admin.incremental_alter_configs([resource])[resource].result()
     play.send("in", [({"k": "a"}, sums.row("a", n)) for n in range(4)])
     resolved = sums.project(play, ", 'mode' = 'upsert', 'key' = 'k'")
-    with arm(Order("checkpoint.paused", "raise")), pytest.raises(Crash):
+    with arm(CrashOrder("checkpoint.paused", "raise")), pytest.raises(Crash):
         play.run(resolved)
     Database.close_all()
     before = play.read("out")

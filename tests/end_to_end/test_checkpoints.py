@@ -17,8 +17,8 @@ from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
 from engine.errors import StaleTask
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.faults import WorkerMistake
-from engine.resident.messages import Freeze
-from engine.resident.worker import Worker
+from engine.resident.messages import FreezeLayer
+from engine.resident.worker.checkpoint_orders import CheckpointOrders
 from engine.run.tasks import StepTask
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.state import BrokenStepLog, StepLogState
@@ -194,14 +194,16 @@ def test_a_state_of_another_step_is_not_frozen(play: Playground, monkeypatch: py
     play.topic("in")
     play.send("in", sums.rows(0, 4))
     resolved = sums.project(play)
-    of_crew, of_worker = CrewCheckpoints.freeze, Worker._set_aside
+    of_crew, of_worker = CrewCheckpoints.freeze, CheckpointOrders._set_aside
     with monkeypatch.context() as sabotage:
         sabotage.setattr(CrewCheckpoints, "freeze", lambda crew, v, views: of_crew(crew, later(v), views))
         with pytest.raises(WorkerMistake, match="before step 2"):
             play.run(resolved, threads())
     with monkeypatch.context() as sabotage:
         sabotage.setattr(
-            Worker, "_set_aside", lambda self, o: of_worker(self, Freeze(version=later(o.version), in_error=()))
+            CheckpointOrders,
+            "_set_aside",
+            lambda self, o: of_worker(self, FreezeLayer(version=later(o.version), in_error=())),
         )
         with pytest.raises(RecoveryFailed, match="worker 0 is at step 2, but the checkpoint is for step 3"):
             play.run(resolved, threads())

@@ -15,7 +15,7 @@ from coordinator.revisions.choices import Chosen
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
 from examples.batch import TopicMessage, batch_answer, compare, published
-from faults.points import Crash, Order, Point, arm
+from faults.points import Crash, CrashOrder, Point, arm
 from io_kafka.clients.plan_topic import read_plan
 from io_kafka.offsets import TopicPartition
 from stepwell.inspection.query import query
@@ -174,7 +174,7 @@ def test_a_crash_changes_nothing_of_what_was_chosen(play: Playground, workers: i
         for visit in (1, 2):
             if is_in_force(play, now):
                 break
-            with arm(Order(point, "raise", visit=visit)), play.running(former) as run:
+            with arm(CrashOrder(point, "raise", visit=visit)), play.running(former) as run:
                 with suppress(TransitionRefused, Crash):
                     run.wait_until(lambda shown: shown["phase"] == "run")
                     if run.board.show()["transition"] is None and not is_in_force(play, now):

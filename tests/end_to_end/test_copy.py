@@ -25,7 +25,7 @@ from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import TransitionRefused
 from coordinator.starting.circuit_file import read_owner
 from coordinator.stepping.views_in_error import ViewsInError
-from faults.points import TWIN, VARIABLE, Crash, Order, Point, arm
+from faults.points import TWIN, VARIABLE, Crash, CrashOrder, Point, arm
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import StepRecord, decode
 from stepwell.cli import app
@@ -237,7 +237,7 @@ BREAKS_OF_SUITE = ("twin.loaded",)
 def test_a_copy_that_is_broken_off_is_made_again(pair: Pair, point: Point) -> None:
     """Between any two of its parts. Only after the last one it is there, and the command says so."""
     before = pair.untouched()
-    with arm(Order(point, "raise")), pytest.raises(Crash):
+    with arm(CrashOrder(point, "raise")), pytest.raises(Crash):
         pair.restore()
     if point == "twin.recorded":
         code, said = pair.refused("--from", pair.original.spec.name)
@@ -269,7 +269,7 @@ def test_batch_tables_are_copied_into_topics_of_the_copy(
     play_of_tables = replace(pair, original=original, copy=resolve_copy(play, twin, of_copy(definitions)))
     play.run(original, full_refresh=True)
     before = play_of_tables.untouched()
-    with arm(Order("twin.loaded", "raise")), pytest.raises(Crash):
+    with arm(CrashOrder("twin.loaded", "raise")), pytest.raises(Crash):
         play_of_tables.restore()
     play_of_tables.restore()
     assert play_of_tables.untouched() == before

@@ -33,7 +33,7 @@ from faults.points import (
     TRANSITION,
     VARIABLE,
     Crash,
-    Order,
+    CrashOrder,
     Point,
     arm,
 )
@@ -119,11 +119,11 @@ def test_a_run_broken_off_at_every_point(play: Playground, workers: int, points:
 
 def break_off(play: Playground, resolved: Resolved, number: int, point: Point) -> None:
     send(play, number)
-    order = Order(point, "raise", worker=resolved.spec.workers - 1 if point in IN_WORKERS else None)
+    order = CrashOrder(point, "raise", worker=resolved.spec.workers - 1 if point in IN_WORKERS else None)
     crash(play, {"resolved": resolved}, order)
 
 
-def crash(play: Playground, run: dict[str, Any], order: Order) -> None:
+def crash(play: Playground, run: dict[str, Any], order: CrashOrder) -> None:
     """`run`: the arguments of a run that comes to the order's point."""
     with arm(order), pytest.raises(Crash, match=order.point):
         play.run(**run, cluster=threads(one_for_all=True))
@@ -137,7 +137,7 @@ def test_a_worker_lost_at_every_point(play: Playground, workers: int, points: tu
     with play.oracle(resolved) as oracle:
         for number, point in enumerate(point for point in IN_WORKERS if point in points):
             send(play, number)
-            with arm(Order(point, "raise", worker=workers - 1)):
+            with arm(CrashOrder(point, "raise", worker=workers - 1)):
                 assert play.run(resolved, threads())["recoveries"] == 1, point
         story = oracle.verify(sums.batch(play))
     oracle.verify_twin(play.twin(resolved, story, workers=4 - workers))
@@ -156,7 +156,7 @@ def test_a_change_of_the_layout_broken_off_at_every_point(
         play.run(resolved, threads())
         for number, (workers, point) in enumerate(changes(mode, points), start=1):
             send(play, number)
-            crash(play, changing(resolved, workers, mode), Order(point, "raise"))
+            crash(play, changing(resolved, workers, mode), CrashOrder(point, "raise"))
             play.run(resolved, threads())
             assert members(play, resolved) == workers, f"the change that ended at {point} does not go on"
         story = oracle.verify(sums.batch(play))
@@ -177,9 +177,9 @@ def test_a_second_crash_while_a_change_is_recovered(play: Playground, mode: Resc
         play.run(resolved, threads())
         for number, (workers, point) in enumerate(changes(mode, RUN_POINTS), start=1):
             send(play, number)
-            crash(play, changing(resolved, workers, mode), Order(point, "raise"))
+            crash(play, changing(resolved, workers, mode), CrashOrder(point, "raise"))
             second = IN_A_RECOVERY[number % len(IN_A_RECOVERY)]
-            crash(play, {"resolved": resolved}, Order(second, "raise"))
+            crash(play, {"resolved": resolved}, CrashOrder(second, "raise"))
             play.run(resolved, threads())
             assert members(play, resolved) == workers, f"the change that ended at {point} and {second} does not go on"
         story = oracle.verify(sums.batch(play))
@@ -206,7 +206,7 @@ def test_a_worker_lost_in_a_change_of_the_layout(
         ]
         for number, (workers, point) in enumerate(moves, start=1):
             send(play, number)
-            with arm(Order(point, "raise")):
+            with arm(CrashOrder(point, "raise")):
                 assert play.run(**changing(resolved, workers, mode), cluster=threads())["recoveries"] == 1, point
             assert members(play, resolved) == workers
         story = oracle.verify(sums.batch(play))
@@ -263,7 +263,7 @@ def kill_there(play: Playground, resolved: Resolved, tmp_path: Path, point: Poin
     """`expected`: what the service ends with, where the kill is obeyed once."""
     send(play, 0)
     if point in RECOVERY:
-        with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
+        with arm(CrashOrder("output.committed", "raise", visit=2)), pytest.raises(Crash):
             play.run(resolved)
         Database.close_all()
     for number in range(1, 60 if point == "checkpoint.snapshot" else 3):

@@ -15,7 +15,7 @@ from coordinator.requests import Requests
 from coordinator.shown_status import next_step_of
 from coordinator.status import StatusBoard
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.division import Limits
+from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.records import DivisionRecord, Record
 from tests.end_to_end import sums
 from tests.end_to_end.harness import Playground, Resolved, renamed
@@ -144,7 +144,7 @@ CREATE MATERIALIZED VIEW letters TBLPROPERTIES ('topic' = '@letters') AS SELECT 
 """
     }
     resolved = play.resolve(files, {"stepwell.workers": 2})
-    resolved = replace(resolved, spec=replace(resolved.spec, limits=Limits(1_000, BYTES, message_bytes=1)))
+    resolved = replace(resolved, spec=replace(resolved.spec, limits=StepLimits(1_000, BYTES, message_bytes=1)))
     for partition, length in ((0, 10), (1, 1000)):
         play.send("in", [{"k": "abc"[i % 3], "text": "x" * length} for i in range(8)], partition)
     status = play.run(resolved)
@@ -189,7 +189,7 @@ def test_a_step_holds_no_more_bytes_than_it_may_with_any_number_of_workers(play:
     for workers in (1, 3):
         resolved = play.resolve(LARGE, {"stepwell.step.bytes.max": BYTES})
         other = renamed(resolved, f"-{workers}", workers)
-        other = replace(other, spec=replace(other.spec, limits=Limits(1_000, BYTES, message_bytes=1)))
+        other = replace(other, spec=replace(other.spec, limits=StepLimits(1_000, BYTES, message_bytes=1)))
         play.run(other)
         divisions.append(ranges(play, other))
         status = play.run(other)
@@ -222,7 +222,7 @@ def test_a_crash_around_a_second_division_changes_nothing(
     play.topic("in")
     play.send("in", sums.rows(0, 40))
     resolved = sums.project(play)
-    limits = Limits(1_000, 150, message_bytes=1)
+    limits = StepLimits(1_000, 150, message_bytes=1)
     plain, crashed = (
         replace(each, spec=replace(each.spec, limits=limits))
         for each in (renamed(resolved, "-plain", 1), renamed(resolved, "-crashed", 1))
@@ -258,7 +258,7 @@ def test_a_step_with_output_is_replayed_whole_where_the_bound_is_lower_now(
         play.run(resolved)
     assert play.log(resolved).steps == 1
     play.send("in", sums.rows(8, 8))
-    lower = replace(resolved, spec=replace(resolved.spec, limits=Limits(8, 40, message_bytes=1)))
+    lower = replace(resolved, spec=replace(resolved.spec, limits=StepLimits(8, 40, message_bytes=1)))
     status = play.run(lower)
     assert (status["steps_replayed"], status["steps_run"]) == (1, 4)
     assert [list(each.values()) for each in ranges(play, lower).values()] == [

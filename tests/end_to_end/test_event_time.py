@@ -295,7 +295,9 @@ def test_tables_in_event_time_have_sparks_answer_over_what_is_closed_or_are_in_e
     for name in ("events", "others"):
         play.topic(name, 2)
     resolved = play.resolve({"a.sql": SOURCES, "b.py": ERRING}, {"stepwell.step.rows.max": 4, "stepwell.workers": 1})
-    counting = {type(node) for node in every_kind().nodes if operator_of(node).counts_errors(node)} & OF_EVENT_TIME
+    counting = {
+        type(node) for node in every_kind().nodes if operator_of(node).output.counts_errors(node)
+    } & OF_EVENT_TIME
     assert {type(node) for node in resolved.spec.circuit.nodes} >= counting, "a kind of node is in no table"
     other = renamed(resolved, "-other", 3)
     written: dict[str, int] = {}

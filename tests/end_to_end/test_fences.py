@@ -21,12 +21,12 @@ from coordinator.starting.errors import CircuitChanged, RecoveryFailed
 from coordinator.starting.recoveries import RECOVERIES_MAX
 from coordinator.stepping import stepping
 from engine.resident import sockets
-from engine.resident import worker as worker_module
 from engine.resident.frames import Frame
 from engine.resident.mesh import Mesh
-from engine.resident.messages import Joined, Rows, RunStep, StepDone
+from engine.resident.messages import PeersJoined, RunStep, StageRows, StepDone
 from engine.resident.spark_launcher import SparkJob
-from engine.resident.worker import Worker
+from engine.resident.worker import step_orders
+from engine.resident.worker.step_orders import StepOrders
 from engine.run import tasks
 from engine.run.stage import StageResult, WorkerStep
 from engine.run.tasks import StepTask
@@ -181,16 +181,16 @@ def test_a_worker_that_was_given_up_and_wakes_changes_nothing(play: Playground, 
 
 def test_a_step_that_a_worker_has_run_is_not_run_again(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if the worker has forgotten that it has: its database has not."""
-    step, repeated = Worker._step, list[int]()
+    step, repeated = StepOrders.run_step, list[int]()
 
-    def twice(worker: Worker, order: RunStep) -> None:
-        step(worker, order)
+    def twice(orders: StepOrders, order: RunStep) -> None:
+        step(orders, order)
         if order.given.step == 2 and not repeated:
             repeated.append(order.given.step)
-            worker.life.step = order.given.step
-            step(worker, order)
+            orders.state.life.step = order.given.step
+            step(orders, order)
 
-    monkeypatch.setattr(Worker, "_step", twice)
+    monkeypatch.setattr(StepOrders, "run_step", twice)
     play.topic("in")
     play.send("in", sums.rows(0, 8))
     resolved = sums.project(play)
@@ -210,16 +210,16 @@ class Liar:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lie: str, times: int) -> None:
         self.told, self._times, self._lock = 0, times, threading.Lock()
         if lie == "to the coordinator":
-            done = worker_module.step_done
+            done = step_orders.step_done
             monkeypatch.setattr(
-                worker_module, "step_done", lambda step, outcome: self._spoiled(step, *done(step, outcome))
+                step_orders, "step_done", lambda step, outcome: self._spoiled(step, *done(step, outcome))
             )
         elif lie == "to a peer":
             swap = Mesh.swap
             monkeypatch.setattr(Mesh, "swap", lambda mesh, step, *rest: self._swapped(swap, mesh, step, *rest))
         else:
-            run_step = Worker._step
-            monkeypatch.setattr(Worker, "_step", lambda worker, order: self._answered(run_step, worker, order))
+            run_step = StepOrders.run_step
+            monkeypatch.setattr(StepOrders, "run_step", lambda orders, order: self._answered(run_step, orders, order))
 
     def _lies(self, step: int) -> bool:
         with self._lock:
@@ -233,19 +233,19 @@ class Liar:
     def _swapped(self, swap: Callable[..., Any], mesh: Mesh, step: int, stage: int, rows: Any) -> Any:
         if mesh._worker == 1 and self._lies(step):
             for peer in mesh._peers.values():
-                peer.send(Frame(mesh._term, Rows(serial=mesh._serial, stage=stage, channels=(0,)), (b"rubbish",)))
+                peer.send(Frame(mesh._term, StageRows(serial=mesh._serial, stage=stage, channels=(0,)), (b"rubbish",)))
         return swap(mesh, step, stage, rows)
 
-    def _answered(self, run_step: Callable[..., None], worker: Worker, order: RunStep) -> None:
-        run_step(worker, order)
-        if worker._number == 1 and self._lies(order.given.step):
-            worker._answer(Joined())
+    def _answered(self, run_step: Callable[..., None], orders: StepOrders, order: RunStep) -> None:
+        run_step(orders, order)
+        if orders.state.number == 1 and self._lies(order.given.step):
+            orders.control.answer(PeersJoined())
 
 
 LIES = {
     "to the coordinator": r"worker \d has sent messages of step 2, which cannot be read",
     "to a peer": "worker 1 has sent rows of node .* in stage 0, which cannot be read",
-    "an answer to nothing": r"worker 1 \(.*\) has answered join, which nobody has asked",
+    "an answer to nothing": r"worker 1 \(.*\) has answered join_peers, which nobody has asked",
 }
 
 

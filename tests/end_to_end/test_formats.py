@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from coordinator.revisions.planned import plan_change
 from coordinator.revisions.requests import TransitionRefused
 from engine.errors import DataError
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from io_kafka.errors import RegistryUnreachable, SchemaGone
 from io_kafka.formats.avro import read as read_avro
 from io_kafka.registry import client
@@ -363,7 +363,7 @@ def test_another_schema_id_in_a_replay_is_noticed(play: Playground, registry: Sc
     play.send("in", a.written(registry, KEY, [{"id": 1}]))
     resolved = play.resolve({"a.sql": ONE.replace("FORMAT", "avro")}, conf(registry))
     resolved = replace(resolved, spec=replace(resolved.spec, checkpoint_interval_s=3600.0))
-    with arm(Order("output.committed", "raise")), pytest.raises(Crash):
+    with arm(CrashOrder("output.committed", "raise")), pytest.raises(Crash):
         play.run(resolved, threads())
     Database.close_all()
     text = registry.schemas[registry.subjects[f"{play.prefix}out-value"][0]]["schema"]
@@ -415,7 +415,7 @@ def test_a_replay_leaves_out_what_was_left_out_although_the_registry_knows_its_s
     schema = registry.schemas.pop(number)
     for partition in range(3):
         play.send("in", [*messages["known"][partition:], b"rubbish", messages["late"][partition]], partition)
-    with arm(Order("output.committed", "raise")), pytest.raises(Crash):
+    with arm(CrashOrder("output.committed", "raise")), pytest.raises(Crash):
         play.run(resolved, threads())
     there, letters = rows_of(play, "out"), play.read("dead") if "dead" in policy else []
     assert len(there) == 4 and len(letters) in (0, 6)
@@ -434,7 +434,7 @@ def test_a_replay_stops_where_the_registry_has_lost_a_schema_and_goes_on_when_it
 ) -> None:
     resolved, messages, number = leave_out_unknown(play, registry, policy, f"Loses{len(policy)}")
     play.send("in", [b"rubbish", *messages["known"], *messages["late"]], 1)
-    with arm(Order("output.committed", "raise")), pytest.raises(Crash):
+    with arm(CrashOrder("output.committed", "raise")), pytest.raises(Crash):
         play.run(resolved, threads())
     there = rows_of(play, "out")
     assert len(there) == 8

@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused, TurnTransition
-from faults.points import ONCE_VARIABLE, VARIABLE, Crash, Order, arm
+from faults.points import ONCE_VARIABLE, VARIABLE, Crash, CrashOrder, arm
 from io_kafka.step_log.records import decode
 from io_kafka.step_log.revision_records import RevisionSwitch
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service, wait_until
@@ -133,12 +133,12 @@ def test_what_differs_leaves_in_several_steps(play: Playground, workers: int) ->
     play.check_steps(now)
 
 
-BROKEN_OFF: tuple[Order, ...] = (
-    Order("log.committed", "raise", visit=3, after="switch.recorded"),
-    Order("output.sent", "raise", after="switch.recorded"),
-    Order("output.committed", "raise", visit=4, after="switch.recorded"),
-    Order("region.inside", "raise", visit=7, after="switch.recorded"),
-    Order("clear.inside", "raise"),
+BROKEN_OFF: tuple[CrashOrder, ...] = (
+    CrashOrder("log.committed", "raise", visit=3, after="switch.recorded"),
+    CrashOrder("output.sent", "raise", after="switch.recorded"),
+    CrashOrder("output.committed", "raise", visit=4, after="switch.recorded"),
+    CrashOrder("region.inside", "raise", visit=7, after="switch.recorded"),
+    CrashOrder("clear.inside", "raise"),
 )
 
 

@@ -27,11 +27,11 @@ from coordinator.rescale import cut_budget
 from coordinator.rescale.cut_budget import CutBudget
 from coordinator.rescale.requests import PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from engine.model.circuit import View
-from engine.model.layout import Dynamic
+from engine.model.layout import DynamicShards
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from io_kafka.step_log.layout_records import LayoutIntent
 from storage.database import Database
 from storage.host_folder import HostFolder
@@ -84,7 +84,7 @@ def test_a_run_with_another_number_of_workers_changes_the_layout_before_it_repla
     for seed, workers in enumerate((None, *SIZES), start=1):
         everything.send(play, seed)
         play.run(twin, threads())
-        with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
+        with arm(CrashOrder("output.committed", "raise", visit=2)), pytest.raises(Crash):
             play.run(resolved, threads())
         Database.close_all()
         status = play.run(with_workers(resolved, workers), threads() if seed % 2 else play.tasks(resolved))
@@ -373,12 +373,12 @@ def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stop
     workers = 3 if is_stopped else 2
     assert (play.log(resolved).rescale is not None) == is_stopped
     send_small(play, 2)
-    wanted = replace(resolved, spec=replace(resolved.spec, workers_now=workers, policy_now=Dynamic()))
+    wanted = replace(resolved, spec=replace(resolved.spec, workers_now=workers, policy_now=DynamicShards()))
     status = play.run(wanted, threads(), goal=Goal.RESCALE)
     assert status["steps_run"] == 0 and members(play, resolved) == workers
     layout = play.log(resolved).layout
     assert layout is not None and layout.policy.kind == "dynamic"
-    assert is_stopped or layout.shards == Dynamic().shards_needed(workers)  # a cut may have ended within a shard
+    assert is_stopped or layout.shards == DynamicShards().shards_needed(workers)  # a cut may have ended within a shard
     number = layout.number
     assert play.run(wanted, threads(), goal=Goal.RESCALE)["steps_run"] == 0
     layout = play.log(resolved).layout

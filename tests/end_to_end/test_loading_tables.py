@@ -16,7 +16,7 @@ from coordinator.revisions.requests import ApplyRequest, TransitionRefused
 from coordinator.starting import batch_tables
 from coordinator.starting.errors import StateLost
 from coordinator.topic_names import is_table_topic
-from faults.points import Crash, Order, Point, arm
+from faults.points import Crash, CrashOrder, Point, arm
 from io_kafka.step_log.records import TableRecord
 from stepwell.errors import ProjectError
 from tests.end_to_end.harness import Playground, Resolved, wait_until
@@ -221,7 +221,7 @@ def test_a_load_that_is_broken_off_leaves_nothing_that_counts(
                 with pytest.raises(TransitionRefused, match="is under way"):
                     apply(run, now)
                 assert not asked.done.is_set()
-            with arm(Order("step.complete" if point == "rows" else point, "raise")):
+            with arm(CrashOrder("step.complete" if point == "rows" else point, "raise")):
                 play.send("clicks", clicks(0, 10))
                 wait_until(lambda run=run: run.fault is not None)
             assert isinstance(run.fault, Crash), run.fault

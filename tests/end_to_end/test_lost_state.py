@@ -14,7 +14,7 @@ from base.common_version import NoCommonVersion
 from base.fault import ExitCode, exit_code_of
 from coordinator.starting.circuit_file import CIRCUIT_FILE
 from coordinator.starting.errors import StateLost, TopicChanged
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from io_kafka.step_log.lost import LogOffsetGone
 from io_kafka.step_log.state import BrokenStepLog
 from stepwell.doctor.kafka import log_checks
@@ -144,7 +144,7 @@ def test_without_its_step_log_the_state_is_not_used(play: Playground, pipeline: 
     if checkpoint:
         play.run(pipeline, threads())
     else:
-        with arm(Order("checkpoint.paused", "raise")), pytest.raises(Crash):
+        with arm(CrashOrder("checkpoint.paused", "raise")), pytest.raises(Crash):
             play.run(pipeline, threads())
     closed(pipeline)
     assert log_faults(play, pipeline) == []
@@ -315,7 +315,7 @@ def test_a_damaged_working_environment_is_thrown_away_by_the_next_run(
     with play.oracle(pipeline) as oracle:
         more(play, pipeline, 0)
         play.send("in", sums.rows(4, 6))
-        with arm(Order("step.complete", "raise", visit=2)), pytest.raises(Crash):
+        with arm(CrashOrder("step.complete", "raise", visit=2)), pytest.raises(Crash):
             play.run(pipeline, threads())
         Database.close_all()
         for file in closed(pipeline).glob("workers/*/layer-*/data.mdb"):

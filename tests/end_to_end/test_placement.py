@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from storage.database import Database
 from tests.end_to_end import everything
 from tests.end_to_end.harness import Playground, Resolved, renamed
@@ -47,7 +47,7 @@ def test_every_view_is_the_batch_answer_and_its_bytes_do_not_depend_on_the_worke
 def crash_and_replay(play: Playground, run: Resolved, *, in_threads: bool, workers: int | None = None) -> None:
     """Two steps are written, and in no checkpoint, when the run crashes. `workers`: how many the next run has, if not as many; they compare
     what they compute with what the others have written."""
-    with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
+    with arm(CrashOrder("output.committed", "raise", visit=2)), pytest.raises(Crash):
         play.run(run, threads() if in_threads else play.tasks(run))
     Database.close_all()
     again = run if workers is None else replace(run, spec=replace(run.spec, workers_now=workers))

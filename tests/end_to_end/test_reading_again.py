@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator.revisions.requests import TransitionRefused, TurnTransition
-from faults.points import ONCE_VARIABLE, RECOVERY, VARIABLE, Order, Point, arm
+from faults.points import ONCE_VARIABLE, RECOVERY, VARIABLE, CrashOrder, Point, arm
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import DivisionRecord, decode
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, service, wait_until
@@ -147,7 +147,7 @@ def test_what_is_read_again_is_read_alike_after_a_crash(
         play.send("clicks", clicks(10 * number, 60), number % 2)
         more = BY_COUNTRY if number else ""
         now = play.resolve(project(where=f"WHERE n > {number}", bound=100 + number, more=more), conf)
-        broken = turned(play, former, now, *(Order(point, "raise", visit=visit) for visit in visits))
+        broken = turned(play, former, now, *(CrashOrder(point, "raise", visit=visit) for visit in visits))
         assert broken or point in NEVER, f"{point} is not reached"
         play.run(now)
         play.run(now)
@@ -179,8 +179,8 @@ def test_a_transition_is_broken_off_at_every_moment(play: Playground, workers: i
     recovery = [point for point in RECOVERY if point != "replay.compared"]  # to the others each recovery comes
     for number, (moment, (after, point)) in enumerate(moments.items()):
         now = crashing(play, number, conf)
-        order = Order(point, "raise", after=after)
-        turned(play, former, now, order, Order(recovery[number % len(recovery)], "raise"))
+        order = CrashOrder(point, "raise", after=after)
+        turned(play, former, now, order, CrashOrder(recovery[number % len(recovery)], "raise"))
         assert order.visits, moment
         play.run(now)
         play.run(now)
@@ -225,7 +225,7 @@ def test_messages_that_expire_while_they_are_read_again_leave_the_old_project(pl
     before = play.resolve(project(), CONF)
     play.run(before)
     now = play.resolve(project(where="WHERE n > 10"), CONF)
-    with arm(Order("revision.intended", "raise")), play.running(before) as run:
+    with arm(CrashOrder("revision.intended", "raise")), play.running(before) as run:
         begun(run, now)
         run_ended(run)
     play.topics.delete_below({TopicPartition(play.prefix + "clicks", 0): 300})
@@ -375,7 +375,7 @@ CREATE MATERIALIZED VIEW times TBLPROPERTIES ('topic' = '@times', 'mode' = 'upse
     before, now = play.resolve(project(), conf), play.resolve(project(where="WHERE n > 3", more=timed), conf)
     play.run(before)
     play.send("clicks", clicks(60, 60))
-    with arm(Order("ready", "raise", visit=1)), play.running(before) as run:
+    with arm(CrashOrder("ready", "raise", visit=1)), play.running(before) as run:
         begun(run, now)
         run_ended(run)
     with play.running(before) as run:
@@ -489,7 +489,7 @@ def test_a_topic_that_goes_between_the_switch_and_its_step_leaves_the_old_projec
     play.send("sales", [{"customer": f"c{i % 13}", "amount": i} for i in range(50)])
     before, now = play.resolve(project(), CONF), play.resolve(project(more=SALES), CONF)
     play.run(before)
-    with arm(Order("switch.recorded", "raise")), play.running(before) as run:
+    with arm(CrashOrder("switch.recorded", "raise")), play.running(before) as run:
         begun(run, now)
         run_ended(run)
         run.fault = None

@@ -20,7 +20,7 @@ from engine.resident.crew import Crew
 from engine.run import plan_document
 from engine.run.plan_document import text_of
 from engine.run.tasks import TaskSetup
-from faults.points import REVISION, Crash, Order, Point, arm
+from faults.points import REVISION, Crash, CrashOrder, Point, arm
 from io_kafka.clients.plan_topic import UnsuitablePlanTopic, read_plan
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.plans import PlanMissing
@@ -174,7 +174,7 @@ def test_a_project_that_only_looks_the_same_is_refused(play: Playground, what: s
 
 def divided_and_not_run(play: Playground, resolved: Resolved) -> int:
     """A run that is broken off when its first division is recorded. Returns the next step to be divided."""
-    with arm(Order("log.committed", "raise")), pytest.raises(Crash):
+    with arm(CrashOrder("log.committed", "raise")), pytest.raises(Crash):
         play.run(resolved)
     log = play.log(resolved)
     assert log.pending and log.division_next == log.steps + 1
@@ -250,11 +250,11 @@ def test_a_start_of_a_changed_project_that_is_broken_off_is_one_or_the_other(
         run(play, former)
         for number, point in enumerate(points):
             send_both(play, number)
-            with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
+            with arm(CrashOrder("output.committed", "raise", visit=2)), pytest.raises(Crash):
                 play.run(former)
             for _ in range(2):
                 changed = counted(play, workers, sums=f"sums{number}")
-                with suppress(Crash), arm(Order(point, "raise")):
+                with suppress(Crash), arm(CrashOrder(point, "raise")):
                     play.run(changed)
             play.run(changed)
             assert recorded(play, changed).number == number + 2
@@ -293,7 +293,7 @@ def test_a_project_that_computes_the_same_continues_its_state_and_writes_nothing
     send_both(play, 1, zero=True)
     run(play, before)
     send_both(play, 2, zero=True)
-    with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
+    with arm(CrashOrder("output.committed", "raise", visit=2)), pytest.raises(Crash):
         play.run(before)
     log, ends = play.log(before), written(play, before)
     assert log.checkpoints[-1].step < log.steps, "nothing is left to be replayed"

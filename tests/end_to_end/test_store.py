@@ -23,7 +23,7 @@ from coordinator.running import recovery
 from coordinator.starting.errors import DatabaseMissing
 from coordinator.status import StatusBoard
 from coordinator.storing import storing
-from faults.points import STORE, Crash, Order, Point, arm
+from faults.points import STORE, Crash, CrashOrder, Point, arm
 from io_kafka.clients.writer_faults import Fenced
 from stepwell.cli import app
 from stepwell.commands import restore as restoring
@@ -34,7 +34,7 @@ from storage.environments import open_environment
 from storage.errors import CorruptFile, CorruptRecord
 from storage.remote.errors import DamagedPack, ObjectMissing
 from storage.remote.objects import open_store
-from storage.remote.objects_protocol import ObjectStore, Written
+from storage.remote.objects_protocol import ObjectStore, WrittenObject
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running
 from tests.end_to_end.test_loading_tables import COUNTRIES, clicks, write_people
 from tests.end_to_end.test_loading_tables import project as with_tables
@@ -108,7 +108,7 @@ def test_a_start_without_disks_goes_on_from_the_store(
     """With what came since the last checkpoint, and again after that."""
     for number in range(2):
         play.send("orders", orders(1000 * number + 200, 160), number)
-        with arm(Order("output.committed", "raise", visit=2)), pytest.raises(Crash):
+        with arm(CrashOrder("output.committed", "raise", visit=2)), pytest.raises(Crash):
             play.run(started)
         lose(play, *lost)
         shown = play.run(started)
@@ -240,7 +240,7 @@ def gated(store: ObjectStore, gate: threading.Event) -> ObjectStore:
     """Nothing is written before the gate is open."""
     write = store.write
 
-    def write_behind_gate(name: str, pieces: Iterable[bytes]) -> Written:
+    def write_behind_gate(name: str, pieces: Iterable[bytes]) -> WrittenObject:
         assert gate.wait(WAIT_SECONDS_MAX)
         return write(name, pieces)
 
@@ -414,7 +414,7 @@ def test_a_run_that_is_broken_off_while_it_stores_or_restores_loses_nothing(
     assert point in STORE
     play.send("orders", orders(100, 100))
     lose(play)
-    with arm(Order(point, "raise")), suppress(Crash):
+    with arm(CrashOrder(point, "raise")), suppress(Crash):
         broken_off(play, started)
     lose(play)
     play.run(started)

@@ -15,7 +15,7 @@ from base.fault import ExitCode
 from coordinator.automatic.requests import AutoRequest
 from coordinator.rescale.requests import RescaleRequest
 from coordinator.specification import AutoSettings
-from faults.points import Crash, Order, Point, arm
+from faults.points import Crash, CrashOrder, Point, arm
 from io_kafka.step_log.layout_records import AutoBounds, RescaleMode
 from storage.database import Database
 from tests.end_to_end import sums
@@ -57,7 +57,7 @@ def test_what_is_withheld_is_in_the_store(play: Playground, seed: int) -> None:
             play.send("in", [row for key, row in zip(keys, rows, strict=True) if key % 2 == partition], partition)
         found = in_error.run(play, resolved)
         if at % 2:
-            with arm(Order("output.committed", "raise")), pytest.raises(Crash):
+            with arm(CrashOrder("output.committed", "raise")), pytest.raises(Crash):
                 play.run(other, threads(one_for_all=True))
         Database.close_all()
         shutil.rmtree(other.spec.storage, ignore_errors=True)
@@ -171,7 +171,7 @@ def test_a_second_crash_in_the_recovery_from_the_first_loses_nothing(
     play.send("orders", orders(200, 100))
     for point in (first, second):
         lose(play)
-        with arm(Order(point, "raise")) as armed, pytest.raises(Crash):
+        with arm(CrashOrder(point, "raise")) as armed, pytest.raises(Crash):
             play.run(started, threads(one_for_all=True))
         assert armed[0].visits
     lose(play)

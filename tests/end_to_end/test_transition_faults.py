@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.checkpoints.questions import NoAnswer
 from coordinator.revisions.requests import ApplyRequest, RevisionRequest, TurnTransition
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from io_kafka.offsets import TopicPartition
 from stepwell.service.client import ControlClient
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Running, service, wait_until
@@ -93,7 +93,7 @@ def test_a_replay_after_an_abort_leaves_the_error_rows_of_new_nodes_out(play: Pl
     play.send("orders", orders(50, 3, "x"))
     before = play.resolve(project(), CONF)
     now = play.resolve(project(notes="SELECT id, customer, CAST(note AS INT) AS n FROM orders"), CONF)
-    with arm(Order("turn.written", "raise")), play.running(before) as run:
+    with arm(CrashOrder("turn.written", "raise")), play.running(before) as run:
         ask(run, ApplyRequest(now.spec, False))
         held(run)
         assert "in error" in run.board.show()["transition"]["held_because"]
@@ -131,7 +131,7 @@ def test_a_question_after_a_crash_in_a_switch_is_answered_when_workers_know_the_
     play.send("orders", orders(0, 50))
     before = play.resolve(project(), CONF)
     now = play.resolve(project(where="WHERE amount > 10"), CONF)
-    with arm(Order("switch.recorded", "raise")), play.running(before) as run:
+    with arm(CrashOrder("switch.recorded", "raise")), play.running(before) as run:
         ask(run, ApplyRequest(now.spec, True))
         held(run)
         checkpoint(run)

@@ -14,7 +14,7 @@ from coordinator.revisions.recorded import NothingRecorded
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused, TurnTransition
 from coordinator.starting.errors import CircuitChanged
 from engine.model.circuit import Circuit
-from faults.points import TRANSITION, Crash, Order, Point, arm
+from faults.points import TRANSITION, Crash, CrashOrder, Point, arm
 from io_kafka.clients.plan_topic import read_plan
 from io_kafka.step_log.revision_state import Clearing, Filling
 from tests.end_to_end.harness import Playground, Resolved, Running, wait_until
@@ -92,7 +92,7 @@ def begun(run: Running, now: Resolved) -> None:
         apply(run, now)
 
 
-def turned(play: Playground, former: Resolved, now: Resolved, *orders: Order) -> int:
+def turned(play: Playground, former: Resolved, now: Resolved, *orders: CrashOrder) -> int:
     """Applies the project to a run that is broken off, goes on with what is recorded, and applies it again if nothing is. Returns how often a
     run was broken off."""
     broken = 0
@@ -154,7 +154,7 @@ def test_a_transition_that_is_broken_off_leaves_the_old_project_or_the_new_one(
     for number, point in enumerate(points):
         play.send("orders", orders(10 * number, 60))
         now = play.resolve(project(where=f"WHERE amount > {number}", bound=100 + number), conf)
-        broken = turned(play, former, now, *(Order(point, "raise", visit=visit) for visit in visits))
+        broken = turned(play, former, now, *(CrashOrder(point, "raise", visit=visit) for visit in visits))
         assert broken or point in NEVER, f"{point} is not reached"
         play.run(now)
         play.run(now)
@@ -342,7 +342,7 @@ def test_a_start_applies_another_change_when_the_transition_that_it_finds_is_set
     before, now = play.resolve(project()), play.resolve(project(where="WHERE amount > 10"))
     another = play.resolve(project(where="WHERE amount > 20", more=NEW_VIEW))
     held(play, before, now)
-    with arm(Order("clear.inside", "raise")), play.running(now) as run:
+    with arm(CrashOrder("clear.inside", "raise")), play.running(now) as run:
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
         with suppress(TransitionRefused, Crash):
             run.requests.ask_revision(TurnTransition("switch" if outcome == "switched" else "abort"), ORDER_SECONDS)

@@ -25,7 +25,7 @@ from engine.model.node import NodeBase
 from engine.operators import table
 from engine.operators.base import StepContext
 from engine.operators.descriptor import Operator
-from faults.points import Crash, Order, Point, arm
+from faults.points import Crash, CrashOrder, Point, arm
 from stepwell.inspection.query import query
 from stepwell.inspection.recorded import read_recorded
 from stepwell.planning.revisions import document_of_project
@@ -169,7 +169,7 @@ def test_a_correction_that_is_broken_off_goes_on(play: Playground, point: Point,
     by_the_release_before(play, resolved)
     with operators(joins=corrected_joins()):
         send(play, 0, 60, more=1)  # rows go that the release before has not passed on
-        with arm(Order(point, "raise")), pytest.raises(Crash):
+        with arm(CrashOrder(point, "raise")), pytest.raises(Crash):
             play.run(resolved, threads(), on_change="apply")
         send(play, 150, 30)
         phase = play.log(resolved).revisions.phase
@@ -221,7 +221,7 @@ def test_functions_of_another_python_are_planned_again(play: Playground, monkeyp
 @pytest.mark.long
 def test_steps_of_the_release_before_are_not_run_again(play: Playground) -> None:
     resolved = begun(play)
-    with operators(joins=wrong_joins()), arm(Order("output.committed", "raise")), pytest.raises(Crash):
+    with operators(joins=wrong_joins()), arm(CrashOrder("output.committed", "raise")), pytest.raises(Crash):
         play.run(resolved)
     with (
         operators(joins=corrected_joins()),

@@ -23,7 +23,7 @@ from coordinator.starting.circuit_file import read_owner
 from engine.model.circuit import View
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from io_kafka.step_log.layout_records import RescaleMode
 from stepwell.doctor.kafka import log_checks
 from stepwell.doctor.state import state_checks
@@ -72,7 +72,7 @@ def folders(resolved: Resolved) -> list[str]:
     return resolved.project.project.databases.names()
 
 
-def broken_off(play: Playground, resolved: Resolved, order: Order, requests: Requests | None = None) -> None:
+def broken_off(play: Playground, resolved: Resolved, order: CrashOrder, requests: Requests | None = None) -> None:
     with arm(order), pytest.raises(Crash):
         play.run(resolved, threads(one_for_all=True), requests=requests, goal=Goal.SERVE)
     Database.close_all()
@@ -113,7 +113,7 @@ def test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed(
         on_call(patched, CrewSlots, "give", 1, stop)
         play.run(resolved, threads(), requests=requests, goal=Goal.SERVE)
     assert rows_of(resolved) == ROWS and told(resolved)[0] == "OK"
-    broken_off(play, resolved, Order("cut.exported", "raise"))
+    broken_off(play, resolved, CrashOrder("cut.exported", "raise"))
     assert folders(resolved) in (["0000", "0001", "0002"], ["0000", "0001", "0003"])
     named = json.loads((resolved.project.project.state_folder / "circuit.json").read_text())["databases"]
     assert named == ["0000", "0001", "0002", "0003"]
@@ -159,12 +159,12 @@ def test_a_change_that_was_reversed_after_a_checkpoint_with_the_owners_of_its_ta
         on_call(
             patched, CrewCheckpoints, "freeze", 1, lambda: requests.ask_without_waiting(TurnRequest("reverse")) and None
         )
-        broken_off(play, resolved, Order("checkpoint.completed", "raise"), requests)
+        broken_off(play, resolved, CrashOrder("checkpoint.completed", "raise"), requests)
     assert play.log(resolved).rescale is not None and rows_of(resolved) == ROWS
-    broken_off(play, resolved, Order("joined", "raise"))
+    broken_off(play, resolved, CrashOrder("joined", "raise"))
     assert "0002" not in folders(resolved) and len(folders(resolved)) == 3, "the worker is made anew"
     assert rows_of(resolved) == ROWS and told(resolved)[0] == "OK"
-    broken_off(play, resolved, Order("absorb.done", "raise"))
+    broken_off(play, resolved, CrashOrder("absorb.done", "raise"))
     assert rows_of(resolved) == ROWS and told(resolved)[0] == "OK"
     play.run(resolved, threads())
     assert rows_of(resolved) == ROWS
@@ -175,7 +175,7 @@ def test_a_change_that_was_reversed_after_a_checkpoint_with_the_owners_of_its_ta
 def test_two_versions_of_a_database_have_their_own_slots(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """From one worker to two: when only the source has folded the checkpoint, the version before has all slots."""
     resolved = project(play, 1)
-    broken_off(play, resolved, Order("fold.done", "raise", worker=0), asked(2, "cold"))
+    broken_off(play, resolved, CrashOrder("fold.done", "raise", worker=0), asked(2, "cold"))
     before, after = (held for held in owned_in(resolved, "0000").items())
     assert before[0].version < after[0].version and len(before[1]) == 1 << 16 and len(after[1]) == 1 << 15
     assert told(resolved)[0] == "OK"

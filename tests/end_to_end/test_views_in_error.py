@@ -21,7 +21,7 @@ from coordinator.stepping.views_in_error import ViewsInError
 from engine.errors import DataError
 from engine.operators.table import operator_of
 from examples.batch import batch_answer, compare, published
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from stepwell.inspection.query import query
 from stepwell.lowering.driver import lower
 from storage.database import Database
@@ -141,7 +141,7 @@ def both(play: Playground, resolved: Resolved, other: Resolved, *, crashes: bool
     other run ends when some steps with errors are written, and in no checkpoint. Then they are replayed. Spark is asked in the other rounds."""
     in_error = run(play, resolved)
     if crashes:
-        with arm(Order("output.committed", "raise", visit=3)), pytest.raises(Crash):
+        with arm(CrashOrder("output.committed", "raise", visit=3)), pytest.raises(Crash):
             play.run(other, threads(one_for_all=True))
         Database.close_all()
         assert len(play.log(other).errors) > 5
@@ -166,7 +166,9 @@ def test_every_kind_of_node_counts_its_errors_until_they_end(play: Playground) -
     """On any number of workers, and also in a replay after a crash, which leaves out the rows that were left out before."""
     partitions = 3
     resolved = project(play, partitions=partitions, **{"stepwell.step.rows.max": 5})
-    counting = {type(node) for node in every_kind().nodes if operator_of(node).counts_errors(node)} - OF_EVENT_TIME
+    counting = {
+        type(node) for node in every_kind().nodes if operator_of(node).output.counts_errors(node)
+    } - OF_EVENT_TIME
     assert {type(node) for node in resolved.spec.circuit.nodes} >= counting, "a kind of node is in no view"
     other = renamed(resolved, "-other", 2)
 

@@ -8,7 +8,7 @@ from functools import partial
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import StagePlan, plan_stages
 from engine.model.circuit import Circuit
-from engine.model.layout import Fixed, Layout
+from engine.model.layout import FixedShards, Layout
 from engine.model.node import NodeBase
 from engine.model.placement import Placement
 from engine.operators.arrangement import Everyone
@@ -72,4 +72,4 @@ def worker_step(
 
 def placement_of(workers: int) -> Placement:
     """Of a new state with so many workers."""
-    return Placement.of(Layout.initial(Fixed(), workers), {})
+    return Placement.of(Layout.initial(FixedShards(), workers), {})

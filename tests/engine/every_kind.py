@@ -34,7 +34,7 @@ from engine.model.event_time import (
 )
 from engine.model.joins import Join, JoinPartials, OuterJoin, SemiJoin
 from engine.model.node import Expression, NodeBase
-from engine.model.ordered import Frame, Sessions, SortKey, TopK, Window, WindowCall
+from engine.model.ordered import Sessions, SortKey, TopK, Window, WindowCall, WindowFrame
 from engine.model.rows import (
     Constant,
     Deduplicate,
@@ -198,7 +198,7 @@ def _outer_joins(make: _Nodes, left: int, right: int, log: int) -> None:
 
 
 def _windows(make: _Nodes, left: int, log: int) -> None:
-    before = Frame("rows", None, 0)
+    before = WindowFrame("rows", None, 0)
     number = WindowCall("row_number", None, before, pa.int32())
     numbered = make.add(Window((left,), (*TYPES, pa.int32()), (1,), (SortKey(0, False, False),), (number,)))
     make.view(numbered, "numbered", ("id", "word", "n"), "changelog", derived=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from engine.analysis.filling import Program
 from engine.analysis.stages import plan_stages
 from engine.model.circuit import Circuit, Output
-from engine.model.layout import Fixed, Layout
+from engine.model.layout import FixedShards, Layout
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
@@ -36,7 +36,7 @@ class InProcess:
         self.program = Program.of(circuit, tuple(range(len(circuit.nodes))))
         self.plan = self.program.plan
         self.first = 0
-        self.placement = Placement.of(Layout.initial(Fixed(), workers), {})
+        self.placement = Placement.of(Layout.initial(FixedShards(), workers), {})
         self.stores = [DictStore() for _ in range(workers)]
         self.facts = RunFacts(self.program.numbers, self.program.append_only, dict(partitions or {}), {})
         self.steps = 0

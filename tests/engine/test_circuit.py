@@ -13,9 +13,10 @@ import pytest
 
 from base.options import OutputFormatName, OutputKeyFormat
 from base.text.patterns import NO_PATTERNS, Patterns
-from engine.model.circuit import Circuit, Node, Output, ProjectNode, plain_fields
+from engine.model.circuit import Circuit, Node, Output, ProjectNode, View, plain_fields
 from engine.model.node import NodeBase
-from engine.model.ordered import Frame, Months, Window, WindowCall
+from engine.model.ordered import Months, Window, WindowCall, WindowFrame
+from engine.model.rows import Source
 from io_kafka.formats.table import options_of_outputs
 from io_kafka.formats.written import Written
 from tests.engine.every_kind import every_kind
@@ -36,6 +37,19 @@ def test_every_kind_of_node_is_in_the_circuit_that_is_pinned() -> None:
 def test_every_node_class_is_in_the_union() -> None:
     """mypy checks a `match` over nodes against `Node`, so it would not notice a class that is not in the union."""
     assert set(NodeBase.__subclasses__()) == set(get_args(Node))
+
+
+def test_sources_views_and_outputs_are_found_by_their_names() -> None:
+    circuit = every_kind()
+    named = {
+        (type(node), getattr(node, "name", getattr(node, "handle", ""))): i for i, node in enumerate(circuit.nodes)
+    }
+    assert circuit.sources == {name: index for (kind, name), index in named.items() if kind is Source}
+    assert circuit.views == {name: index for (kind, name), index in named.items() if kind is View}
+    assert circuit.outputs == {name: index for (kind, name), index in named.items() if kind is Output}
+    assert circuit.sources and circuit.views and circuit.outputs
+    views = circuit.nodes_of(View)
+    assert [*views] == [*circuit.views.values()] and [view.name for view in views.values()] == [*circuit.views]
 
 
 def written(
@@ -98,7 +112,7 @@ def test_an_option_that_the_format_does_not_have_is_not_ignored() -> None:
 
 def test_bounds_at_a_distance_of_months_are_in_the_json_form() -> None:
     def counted(bound: int | Months) -> Window:
-        call = WindowCall("count", None, Frame("range", bound, 0), pa.int64())
+        call = WindowCall("count", None, WindowFrame("range", bound, 0), pa.int64())
         return Window((0,), (pa.date32(), pa.int64()), (), (), (call,))
 
     assert plain_fields(counted(Months(-14)))["calls"][0]["frame"]["low"] == {"count": -14}

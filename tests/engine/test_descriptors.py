@@ -6,7 +6,7 @@ With wrong retractions or exchanges in its descriptor, an operator would give wr
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, get_args
 from unittest.mock import patch
@@ -28,6 +28,7 @@ from engine.model.numbers import TRACES_MAX, number_of
 from engine.model.ordered import Sessions
 from engine.model.rows import Constant, Distinct, Map, ScalarMap, ScalarValue, Source, Union
 from engine.operators.base import StepContext
+from engine.operators.descriptor import Growth, Operator, OutputFacts, StateUse, Wording
 from engine.operators.distinct import DISTINCT
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
 from engine.operators.keys import hash_keys
@@ -168,13 +169,15 @@ def test_an_operator_that_does_not_rely_on_growth_can_take_rows_back(seed: int) 
     """As behind a view whose definition was changed. With a wrong descriptor, state would be kept that lacks what a retraction needs."""
     for index in GROWING:
         node = CIRCUIT.nodes[index]
-        if not operator_of(node).relies_on_growth(node):
+        if not operator_of(node).growth.is_relied_on(node):
             kept, fresh = (after_taking_all_back(index, seed, only_grew=grew) for grew in (True, False))
             assert kept == fresh, named(index)
 
 
 def test_an_operator_that_relies_on_growth_does() -> None:
-    relying = [index for index in GROWING if operator_of(CIRCUIT.nodes[index]).relies_on_growth(CIRCUIT.nodes[index])]
+    relying = [
+        index for index in GROWING if operator_of(CIRCUIT.nodes[index]).growth.is_relied_on(CIRCUIT.nodes[index])
+    ]
     differ = {
         CIRCUIT.nodes[index].kind
         for index in relying
@@ -240,13 +243,13 @@ def test_an_output_that_is_fed_from_state_changes_only_with_the_state() -> None:
     for index, node in enumerate(CIRCUIT.nodes):
         operator, steps = operator_of(node), sum(each[index] for each in silent)
         if operator.is_fed_from_state(node):
-            assert operator.keeps(node, all(APPEND_ONLY[index])), named(index)
+            assert operator.state.keeps(node, all(APPEND_ONLY[index])), named(index)
             reads_value = any(isinstance(CIRCUIT.nodes[i], ScalarValue | ClockValue) for i in node.inputs)
             assert not steps or reads_value, named(index)
     unlike = {
         CIRCUIT.nodes[index].kind
         for index, node in enumerate(CIRCUIT.nodes)
-        if operator_of(node).keeps(node, all(APPEND_ONLY[index])) and sum(each[index] for each in silent)
+        if operator_of(node).state.keeps(node, all(APPEND_ONLY[index])) and sum(each[index] for each in silent)
     }
     assert unlike >= {"SemiJoin", "TopK"}, "nothing had NULL keys: the test shows nothing"
 
@@ -257,7 +260,7 @@ def test_an_operator_stores_something_if_and_only_if_its_descriptor_says_so() ->
         first = TABLE_FIRST + index * TRACES_MAX
         prefixes = tuple(table_prefix(table) for table in range(first, first + TRACES_MAX))
         stored = any(key.startswith(prefixes) for key in ran.store.records)
-        assert bool(operator_of(node).keeps(node, all(APPEND_ONLY[index]))) == stored, named(index)
+        assert bool(operator_of(node).state.keeps(node, all(APPEND_ONLY[index]))) == stored, named(index)
 
 
 EVERY_STEP = (ScalarValue, ClockValue, Watermark)
@@ -276,7 +279,7 @@ def test_an_operator_has_output_before_any_input_if_and_only_if_its_descriptor_s
             context = contexts_of(CIRCUIT, store, step, partitions=PARTITIONS)(index)
             spoken.append(operator.step(node, nothing, context).num_rows > 0)
         later = isinstance(node, EVERY_STEP)
-        assert spoken == [operator.outputs_without_input(node), later, later], named(index)
+        assert spoken == [operator.output.comes_without_input(node), later, later], named(index)
 
 
 @dataclass
@@ -343,8 +346,8 @@ def test_every_output_of_the_circuit_has_messages() -> None:
 def test_sources_views_and_outputs_have_names_for_users_and_every_node_has_a_text() -> None:
     for index, node in enumerate(CIRCUIT.nodes):
         operator = operator_of(node)
-        assert "\n" not in operator.text(node)
-        name = operator.user_name(node)
+        assert "\n" not in operator.names.text(node)
+        name = operator.names.user_name(node)
         if isinstance(node, View):
             assert name == f"view {node.name}"
         if name is not None:
@@ -365,7 +368,7 @@ def test_a_column_that_keeps_its_name_has_the_values_of_that_column() -> None:
         if isinstance(node, OWN_NAMES):
             continue
         inputs = [tuple(f"{at} {c}" for c in range(len(CIRCUIT.nodes[i].types))) for at, i in enumerate(node.inputs)]
-        names = operator_of(node).names.of(node, inputs, Naming({}, computed=False))
+        names = operator_of(node).names.columns.of(node, inputs, Naming({}, computed=False))
         assert len(names) == len(node.types), named(index)
         naming |= {type(node)} if any(names) else set()
         for place, name in enumerate(names if not isinstance(node, OTHER_VALUES) else ()):
@@ -385,7 +388,7 @@ def test_names_and_expressions_speak_of_the_same_columns() -> None:
     """An expression of a node is over as many columns as there are names of what it reads."""
     for index, node in enumerate(CIRCUIT.nodes):
         inputs = [tuple(f"{at} {c}" for c in range(len(CIRCUIT.nodes[i].types))) for at, i in enumerate(node.inputs)]
-        read = operator_of(node).names.read(inputs)
+        read = operator_of(node).names.columns.read(inputs)
         for expression in expressions_of(node):
             if expression.column is not None:
                 at, column = map(int, (read[expression.column] or "").split())
@@ -395,7 +398,7 @@ def test_names_and_expressions_speak_of_the_same_columns() -> None:
 def test_errors_of_a_recursion_do_not_name_the_columns_of_its_inputs() -> None:
     """Its expressions are over the columns of nodes in its body."""
     recursion = next(node for node in CIRCUIT.nodes if isinstance(node, Recursion))
-    assert not operator_of(recursion).names.read([("a", "b"), ("c", "d")])
+    assert not operator_of(recursion).names.columns.read([("a", "b"), ("c", "d")])
 
 
 def expressions_of(node: Node) -> list[Expression]:
@@ -404,6 +407,12 @@ def expressions_of(node: Node) -> list[Expression]:
 
 def test_every_kind_of_node_has_exactly_one_descriptor() -> None:
     assert [operator.node for operator in OPERATORS] == list(get_args(Node))
+
+
+@pytest.mark.parametrize("kind", [Operator, OutputFacts, Growth, StateUse, Wording])
+def test_no_field_of_a_descriptor_has_a_default(kind: Any) -> None:
+    """A new operator says everything. What it left out could be wrong, and no error would tell."""
+    assert all(part.default is MISSING and part.default_factory is MISSING for part in fields(kind))
 
 
 def test_an_incomplete_table_of_operators_is_refused() -> None:
@@ -427,10 +436,10 @@ def test_an_operator_of_a_recursion_uses_as_many_traces_as_its_descriptor_says()
             ]
             used[node.kind] = max(used.get(node.kind, 0), *(slot + 1 for slot in some), 0)
     for operator in OPERATORS:
-        if operator.traces_in_recursion is not None:
-            assert used[operator.node.__name__] <= operator.traces_in_recursion, operator.node.__name__
+        if operator.state.traces_in_recursion is not None:
+            assert used[operator.node.__name__] <= operator.state.traces_in_recursion, operator.node.__name__
 
 
 def test_an_operator_that_needs_inputs_that_only_insert_reads_event_time() -> None:
-    needing = {operator.node for operator in OPERATORS if operator.needs_append_only}
+    needing = {operator.node for operator in OPERATORS if operator.growth.is_needed}
     assert needing == OF_EVENT_TIME - {Watermark}

@@ -21,7 +21,7 @@ from engine.model.circuit import Node, Recursion
 from engine.model.event_time import ClosingAggregate, TimedJoin
 from engine.model.joins import Join, OuterJoin, SemiJoin
 from engine.model.node import Expression, NodeBase
-from engine.model.ordered import Frame, SortKey, Window, WindowCall
+from engine.model.ordered import SortKey, Window, WindowCall, WindowFrame
 from engine.model.rows import Map
 from engine.operators.error_rows import ErrorRows
 from engine.operators.recursion import LevelLimit, RowLimit
@@ -84,7 +84,7 @@ def test_an_operator_that_counts_is_here_or_in_test_error_rows() -> None:
     nodes = every_kind().nodes
     elsewhere = {"Map", "PythonMap", "ScalarValue", "ScalarMap", "Aggregate", "FinalAggregate", "View", "Output"}
     here = {type(node).__name__ for node in [*JOINS.values(), *WINDOWS, _recursion(9), GROUPS, MET]}
-    counting = {type(node).__name__ for node in nodes if operator_of(node).counts_errors(node)}
+    counting = {type(node).__name__ for node in nodes if operator_of(node).output.counts_errors(node)}
     assert counting <= here | elsewhere
     assert {operator.node.__name__ for operator in OPERATORS} >= here | elsewhere
 
@@ -164,7 +164,7 @@ WINDOWS = [
         (WindowCall("count", None, frame, LONG), WindowCall("sum", 2, frame, LONG)),
     )
     for ascending, nulls_first in ((True, True), (True, False), (False, False), (False, True))
-    for frame in [*(Frame("range", low, high) for low, high in RANGES), Frame("rows", -1, 1), Frame("rows", None, 0)]
+    for frame in [*(WindowFrame("range", low, high) for low, high in RANGES), WindowFrame("rows", -1, 1), WindowFrame("rows", None, 0)]
 ]  # fmt: skip
 NUMBERED = st.tuples(
     st.sampled_from([0, 1]),
@@ -387,7 +387,7 @@ def test_a_group_whose_sum_does_not_fit_counts_when_it_closes() -> None:
 
 def test_pairs_of_a_join_in_event_time_are_counted() -> None:
     store, errors = DictStore(), ErrorRows()
-    assert operator_of(MET).counts_errors(MET)
+    assert operator_of(MET).output.counts_errors(MET)
     assert not _ran(MET, [[("a", 5, 3)], []], (0, 1), store, errors).num_rows
     made = _ran(MET, [[("b", 5, 1)], [("a", 5, 3), ("a", 6, 1), ("b", 6, 1)]], (1, 2), store, errors)
     assert errors.rows == 2 and made.num_rows == 1 and errors.example
@@ -397,4 +397,4 @@ def test_pairs_of_a_join_in_event_time_are_counted() -> None:
 
 def test_a_join_without_a_condition_can_have_no_error_row_and_withholds_nothing() -> None:
     for node in (Join((0, 1), PAIR, (1,), (1,), (False,)), OuterJoin((0, 1), PAIR, False, (1,), (1,), (False,))):
-        assert not operator_of(node).counts_errors(node)
+        assert not operator_of(node).output.counts_errors(node)

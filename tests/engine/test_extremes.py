@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.rows.hashing import Hashes
-from engine.state.extremes import Change, Found, search
+from engine.state.extremes import Found, ValueChange, search
 from engine.state.runs import TraceLayout
 from engine.state.store import DictStore
 from engine.state.trace import Trace
@@ -42,7 +42,7 @@ class Values:
         self.trace.append(table, self.hashes(keys))
 
     def search(self, keys: Sequence[str], entries: Sequence[Entry], highest: bool) -> Found:
-        change = Change(
+        change = ValueChange(
             np.array([keys.index(key) for key, _, _ in entries], np.int64),
             pa.array([self.value(value) for _, value, _ in entries], self.type),
             np.array([weight for _, _, weight in entries], np.int64),

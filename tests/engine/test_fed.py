@@ -27,7 +27,7 @@ from engine.model.circuit import Circuit, Node, View
 from engine.model.clock import ClockValue
 from engine.model.joins import Join, SemiJoin
 from engine.model.node import Expression
-from engine.model.ordered import Frame, Sessions, SortKey, TopK, Window, WindowCall
+from engine.model.ordered import Sessions, SortKey, TopK, Window, WindowCall, WindowFrame
 from engine.model.rows import Deduplicate, Distinct, LastByKey, Map, ScalarMap, ScalarValue, Source
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.base import StepContext
@@ -103,8 +103,8 @@ class _Odd:
         ):
             self._add(TopK((below,), ROW, key, order, offset, count))
         numbers = (
-            WindowCall("row_number", None, Frame("rows", None, 0), pa.int32()),
-            WindowCall("sum", 0, Frame("rows", None, 0), LONG),
+            WindowCall("row_number", None, WindowFrame("rows", None, 0), pa.int32()),
+            WindowCall("sum", 0, WindowFrame("rows", None, 0), LONG),
         )
         wide = (*ROW, pa.int32(), LONG)
         by_word = self._add(Window((below,), wide, (2,), (SortKey(1, True, True),), numbers))
@@ -229,7 +229,7 @@ class Watched:
         made, node = self._run_node(task, index, inputs, store, found), self._nodes[index]
         operator = operator_of(node)
         if operator.is_fed_from_state(node):
-            assert operator.fed is not None
+            assert operator.state.fed is not None
             self.changes.setdefault(index, []).append(made)
             types = [self._nodes[i].types for i in node.inputs]
             told = [
@@ -239,7 +239,7 @@ class Watched:
             ]
             context = StepContext(task.run, task.step, store, index)
             for slots in self._ranges:
-                rows = operator.fed.rows(node, types, told, replace(context, slots=slots))
+                rows = operator.state.fed.rows(node, types, told, replace(context, slots=slots))
                 assert rows.schema.equals(zset.schema_of(node.types))
                 self.read.setdefault(index, []).append(rows)
         return made
@@ -308,7 +308,7 @@ def test_nothing_is_fed_before_there_are_rows_but_the_one_of_an_aggregate_withou
 
 def test_every_operator_that_can_be_fed_from_is_compared() -> None:
     compared = {type(n) for circuit in (KINDS, ODD) for n in circuit.nodes if operator_of(n).is_fed_from_state(n)}
-    assert compared == {operator.node for operator in OPERATORS if operator.fed is not None}
+    assert compared == {operator.node for operator in OPERATORS if operator.state.fed is not None}
 
 
 def test_a_query_before_the_first_step_finds_no_row_of_an_aggregate_without_keys() -> None:

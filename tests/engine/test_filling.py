@@ -304,7 +304,7 @@ def test_a_view_that_grows_otherwise_now_has_readers(grows: bool, has_largest: b
         check(before, now, seed, 1 + seed % 3)
 
 
-KINDS_FED = {operator.node for operator in OPERATORS if operator.fed is not None}
+KINDS_FED = {operator.node for operator in OPERATORS if operator.state.fed is not None}
 
 
 @pytest.mark.long

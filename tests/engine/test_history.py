@@ -7,9 +7,9 @@ from functools import cache
 import pytest
 
 from engine.analysis.history import (
-    Copied,
     Feed,
     NoHistory,
+    Recomputed,
     Reread,
     Take,
     Twin,
@@ -41,7 +41,7 @@ EXPECTED: dict[str, type[Take]] = {
         ("LastByKey", "Distinct", "Deduplicate", "Aggregate", "FinalAggregate", "Window", "Sessions"), Feed
     ),
     **dict.fromkeys(("Join", "ScalarMap", "TemporalFilter"), Feed),
-    **dict.fromkeys(("Map", "PythonMap", "Union", "Generate", "Replicate", "PartialAggregate", "Constant"), Copied),
+    **dict.fromkeys(("Map", "PythonMap", "Union", "Generate", "Replicate", "PartialAggregate", "Constant"), Recomputed),
     **dict.fromkeys(("OuterJoin", "JoinPartials", "Recursion"), Twin),
     **dict.fromkeys(("ClosingAggregate", "ClosingSessions", "TimedDeduplicate", "TimedJoin"), Twin),
     "Source": Reread,
@@ -81,7 +81,7 @@ def expected(index: int, node: Node) -> type[Take]:
         return Feed
     match node:
         case View():
-            return Feed if node.stored else Copied
+            return Feed if node.stored else Recomputed
         case _ if node.kind == "SemiJoin":
             return Twin if node.anti else Feed
         case _ if node.kind == "TopK":

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.slots import ALL_SLOTS, NO_SLOTS, SLOTS, SlotSet
-from engine.model.layout import Dynamic, Fixed, Layout, Policy, halve, moves, quota, stretch
+from engine.model.layout import DynamicShards, FixedShards, Layout, Policy, halve, moves, quota, stretch
 from engine.model.placement import Placement
 from engine.rows.hashing import slot_of
 from tests.examples import examples
 
-POLICIES: tuple[Policy, ...] = (Fixed(), Fixed(64), Dynamic(), Dynamic(0.5))
+POLICIES: tuple[Policy, ...] = (FixedShards(), FixedShards(64), DynamicShards(), DynamicShards(0.5))
 WORKERS_MAX = 64
 
 
@@ -48,7 +48,7 @@ def test_from_any_number_of_workers_to_the_next_and_back_the_minimum_moves(polic
         assert max(shares(after)) - min(shares(after)) <= 1
         shards = max(layout.shards, policy.shards_needed(workers))
         assert len(moved_slots(layout, after)) * shards == least_to_move(layout, after.members, shards) * SLOTS
-        if isinstance(policy, Dynamic):
+        if isinstance(policy, DynamicShards):
             assert max(shares(after)) <= (1 + policy.inaccuracy) * after.shards / workers
         layout = after
 
@@ -81,12 +81,12 @@ def check_moves(before: Layout, after: Layout) -> None:
 
 def test_two_to_three_workers_move_a_third() -> None:
     """An even division into ranges would move half."""
-    before = Layout.initial(Fixed(), 2)
+    before = Layout.initial(FixedShards(), 2)
     assert len(moved_slots(before, before.with_workers(3))) == pytest.approx(SLOTS / 3, rel=0.001)
 
 
 def test_new_members_get_the_lowest_free_numbers_and_the_highest_leave() -> None:
-    gaps = Layout.initial(Fixed(), 2).with_members([0, 2, 5])
+    gaps = Layout.initial(FixedShards(), 2).with_members([0, 2, 5])
     assert gaps.with_workers(5).members == (0, 1, 2, 3, 5)
     assert gaps.with_workers(1).members == (0,)
     assert gaps.number == 1
@@ -97,7 +97,7 @@ def test_twice_and_half_as_many_shards_move_nothing(pattern: list[int]) -> None:
     owners = tuple(pattern[: 1 << (len(pattern).bit_length() - 1)])
     twice = stretch(owners, 2 * len(owners))
     assert halve(twice) == owners
-    one, two = (Layout(0, Fixed(), (0, 1, 2, 3), some) for some in (owners, twice))
+    one, two = (Layout(0, FixedShards(), (0, 1, 2, 3), some) for some in (owners, twice))
     assert moved_slots(one, two) == NO_SLOTS
     assert {m: one.slots_of(m) for m in range(4)} == {m: two.slots_of(m) for m in range(4)}
 
@@ -118,7 +118,7 @@ def test_one_worker_owns_everything(policy: Policy) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 64])
 def test_a_placement_gives_every_hash_to_the_owner_of_its_slot(workers: int) -> None:
-    layout = Layout.initial(Fixed(), workers).with_members([*range(workers - 1), workers + 3])
+    layout = Layout.initial(FixedShards(), workers).with_members([*range(workers - 1), workers + 3])
     placement = Placement.of(layout, {})
     placement.check()
     assert placement.workers == layout.members and placement.keyless_worker == layout.owners[0]
@@ -129,7 +129,7 @@ def test_a_placement_gives_every_hash_to_the_owner_of_its_slot(workers: int) -> 
 
 def test_other_members_read_all_partitions_and_own_what_they_owned() -> None:
     """A partition moves only if its reader leaves or has too many, because the worker that reads one reads ahead."""
-    before = Placement.initial(Layout.initial(Fixed(8), 2).owned, {"a": 4, "b": 2})
+    before = Placement.initial(Layout.initial(FixedShards(8), 2).owned, {"a": 4, "b": 2})
     assert before.readers == {"a": (0, 1, 0, 1), "b": (0, 1)}
     grown = before.with_members([0, 1, 5])
     grown.check()
@@ -148,7 +148,7 @@ def test_a_placement_without_an_owner_for_a_slot_is_refused() -> None:
         Placement(0, {0: ALL_SLOTS, 4: SlotSet.of([(4, 5)])}, {}).check()
 
 
-@pytest.mark.parametrize("policy", [Fixed(), Dynamic()])
+@pytest.mark.parametrize("policy", [FixedShards(), DynamicShards()])
 def test_new_members_take_the_place_of_others(policy: Policy) -> None:
     """Also in a layout that is uneven, as an abort may leave it."""
     even = Layout.initial(policy, 5).with_members([0, 1, 3, 4])

@@ -14,7 +14,7 @@ from base.text.patterns import Patterns
 from engine.analysis.filling import Program
 from engine.model.aggregates import Aggregate, ValuesCall
 from engine.model.circuit import Circuit
-from engine.model.ordered import Frame, Months, Window, WindowCall
+from engine.model.ordered import Months, Window, WindowCall, WindowFrame
 from engine.model.python_call import PythonCall, PythonFunction
 from engine.model.rows import PythonMap, Source
 from engine.run.plan_document import BadDocument, text_of, value_of
@@ -63,7 +63,7 @@ def test_constants_of_functions_are_read_back(parameters: tuple[Any, ...]) -> No
     again = circuit_of(circuit_text(circuit)).nodes[1]
     assert isinstance(again, Aggregate) and isinstance(again.calls[0], ValuesCall)
     assert repr(again.calls[0].parameters) == repr(parameters)
-    over = WindowCall("first_k", 0, Frame("rows", None, 0), pa.float64(), parameters=parameters, field=1)
+    over = WindowCall("first_k", 0, WindowFrame("rows", None, 0), pa.float64(), parameters=parameters, field=1)
     circuit = Circuit((NUMBERS, Window((0,), (pa.int64(), pa.float64()), (), (), (over,))))
     window = circuit_of(circuit_text(circuit)).nodes[1]
     assert isinstance(window, Window) and repr(window.calls) == repr((over,))
@@ -71,7 +71,7 @@ def test_constants_of_functions_are_read_back(parameters: tuple[Any, ...]) -> No
 
 @pytest.mark.parametrize("bound", [None, 3, -2.5, float("-inf"), Months(-14)])
 def test_bounds_of_frames_keep_their_type(bound: float | Months | None) -> None:
-    call = WindowCall("count", None, Frame("range", bound, None), pa.int64())
+    call = WindowCall("count", None, WindowFrame("range", bound, None), pa.int64())
     window = Window((0,), (pa.int64(), pa.int64()), (), (), (call,))
     again = circuit_of(circuit_text(Circuit((NUMBERS, window)))).nodes[1]
     assert isinstance(again, Window) and repr(again.calls[0].frame.low) == repr(bound)

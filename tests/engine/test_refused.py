@@ -17,7 +17,7 @@ from engine.operators.base import Lacks, Refused, RowElsewhere
 from engine.operators.facts import DivisionFacts
 from engine.operators.scattered_keys import ScatteredKey
 from engine.run.dead_letters import DeadLetter
-from engine.run.refused import leave_out, name_key
+from engine.run.refused import leave_out_refused, name_key
 from engine.run.sources import SourceReport, SourceTable
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
@@ -59,7 +59,7 @@ def left_out(a: OnError, b: OnError, log: Log) -> SourceReport:
     report = SourceReport(skipped={"a": 1}, dead={"a": [DeadLetter(None, b"of stage 0")]})
     given = StepInput(facts=DivisionFacts(number=3), ranges=(), on_error={"a": a, "b": b})
     setup = SimpleNamespace(tables=TABLES, plan=plan_stages(Circuit(())))
-    leave_out(REFUSED, setup, given=given, report=report, read=log.read)
+    leave_out_refused(REFUSED, setup, given=given, report=report, read=log.read)
     return report
 
 
@@ -116,7 +116,7 @@ def test_a_row_of_another_partition_is_named_with_its_key() -> None:
     given = StepInput(facts=DivisionFacts(number=3), ranges=(), on_error={"a": "fail"})
     setup = SimpleNamespace(tables=TABLES, plan=plan_stages(Circuit(())))
     with pytest.raises(DataError) as stopped:
-        leave_out(refused, setup, given=given, report=SourceReport(), read=Log().read)
+        leave_out_refused(refused, setup, given=given, report=SourceReport(), read=Log().read)
     assert stopped.value.place == "topic a-topic, partition 1, offset 5"
     assert "the row of the former key {id: 7} is from partition 0" in str(stopped.value)
 

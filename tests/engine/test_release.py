@@ -98,9 +98,9 @@ def test_a_frozen_node_says_of_itself_what_the_node_said() -> None:
         now = frozen.nodes[index]
         assert isinstance(now, Frozen) == (index in kept)
         was, operator = table.operator_of(node), table.operator_of(now)
-        assert (operator.retraction(now) is None) == (was.retraction(node) is None)
+        assert (operator.growth.retraction(now) is None) == (was.growth.retraction(node) is None)
         for append_only in (False, True):
-            assert bool(operator.keeps(now, append_only)) == bool(was.keeps(node, append_only))
+            assert bool(operator.state.keeps(now, append_only)) == bool(was.state.keeps(node, append_only))
 
 
 def test_ends_cannot_be_frozen() -> None:

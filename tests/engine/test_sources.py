@@ -19,7 +19,7 @@ from engine.errors import DataError
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.from_now import handle_from_now
-from engine.model.layout import Fixed, Layout
+from engine.model.layout import FixedShards, Layout
 from engine.model.placement import Placement
 from engine.model.rows import LastByKey, Source
 from engine.operators.facts import DivisionFacts
@@ -43,7 +43,7 @@ from tests.schema_registry import schema_registry
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_every_range_is_read_by_one_worker(workers: int) -> None:
-    placement = Placement.of(Layout.initial(Fixed(), workers), {"in": 2, "other": 1})
+    placement = Placement.of(Layout.initial(FixedShards(), workers), {"in": 2, "other": 1})
     there = [OffsetRange("in", 0, 0, 5), OffsetRange("in", 1, 2, 3), OffsetRange("other", 0, 1, 4)]
     came_later = [OffsetRange("in", number, 0, 1) for number in range(2, 12)]
     nothing_in_it = [OffsetRange("other", 1, 7, 7)]
@@ -160,7 +160,7 @@ def test_which_partitions_have_rows_does_not_matter(mode: Mode, keyed: bool, par
     """In each step, other partitions have rows: one, all, none, every second one."""
     engine, topic = InProcess(circuit(mode, keyed), workers, {"sums": 2}), Topic(mode, keyed, partitions)
     tables = {"in": SourceTable("in", ("in",), SourceFormat("in", COLUMNS, mode, ("id",) if keyed else ()))}
-    placement = Placement.of(Layout.initial(Fixed(), workers), {"in": partitions})
+    placement = Placement.of(Layout.initial(FixedShards(), workers), {"in": partitions})
     written: dict[str, tuple[int, int]] = {}
     every = range(partitions)
     for step, filled in enumerate([every[:1], every, every[:0], every[::2]]):

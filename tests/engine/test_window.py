@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import DataError
-from engine.model.ordered import Frame, SortKey, Window, WindowCall
+from engine.model.ordered import SortKey, Window, WindowCall, WindowFrame
 from engine.operators import window as window_module
 from engine.operators.aggregate import ResultOverflow
 from engine.operators.window import ROWS_MAX, WINDOW, step_window
@@ -33,10 +33,10 @@ ROWS = st.tuples(
     st.sampled_from([None, 0.0, 1.5, -1.0, 1e300, 1e-300, float("inf"), NAN]),
     st.sampled_from([None, "", "a", "ä"]),
 )
-BEGIN, RUNNING, WHOLE = Frame("rows", None, 0), Frame("range", None, 0), Frame("range", None, None)
+BEGIN, RUNNING, WHOLE = WindowFrame("rows", None, 0), WindowFrame("range", None, 0), WindowFrame("range", None, None)
 FRAMES = [
-    BEGIN, RUNNING, WHOLE, Frame("rows", -1, 1), Frame("rows", -3, -2), Frame("rows", 1, None), Frame("rows", 2, 1), Frame("range", 0, None),
-    Frame("range", -2, 1), Frame("range", 1, 3), Frame("range", None, -1),
+    BEGIN, RUNNING, WHOLE, WindowFrame("rows", -1, 1), WindowFrame("rows", -3, -2), WindowFrame("rows", 1, None), WindowFrame("rows", 2, 1),
+    WindowFrame("range", 0, None), WindowFrame("range", -2, 1), WindowFrame("range", 1, 3), WindowFrame("range", None, -1),
 ]  # fmt: skip
 LONG, INT, DOUBLE, TEXT = pa.int64(), pa.int32(), pa.float64(), pa.string()
 RANKS = [
@@ -59,7 +59,7 @@ ORDERS = [
 ]  # fmt: skip
 
 
-def of_frame(frame: Frame) -> list[WindowCall]:
+def of_frame(frame: WindowFrame) -> list[WindowCall]:
     """Every function that reads a frame, over this one."""
     values = [
         WindowCall(name, WORD, frame, TEXT, offset, None, ignore)  # type: ignore[arg-type]
@@ -155,7 +155,7 @@ def lead(call: WindowCall, rows: list[Any], i: int) -> Any:
     return None if call.default is None else rows[i][call.default]
 
 
-def frame_of(node: Window, frame: Frame, rows: list[Any], peers: list[int], i: int) -> range:
+def frame_of(node: Window, frame: WindowFrame, rows: list[Any], peers: list[int], i: int) -> range:
     if frame.unit == "rows":
         low = 0 if frame.low is None else max(0, i + int(frame.low))
         high = len(rows) if frame.high is None else i + int(frame.high) + 1
@@ -234,8 +234,8 @@ def compare(node: Window, changes: list[Rows]) -> None:
         whole, content = named(plus(whole, change)), named(plus(content, to_rows(made)))
         wanted = text(definition(node, whole))
         assert text(content) == wanted
-        assert WINDOW.fed is not None
-        kept = WINDOW.fed.rows(node, [TYPES], (), context_of(node, store, step))
+        assert WINDOW.state.fed is not None
+        kept = WINDOW.state.fed.rows(node, [TYPES], (), context_of(node, store, step))
         assert text(to_rows(kept)) == wanted
 
 
@@ -258,7 +258,7 @@ def test_ranks_and_values_of_other_rows(
 @settings(max_examples=examples(60))
 @given(histories(), st.sampled_from(ORDERS), st.sampled_from(FRAMES), st.sampled_from([(KEY,), (), (NUMBER,)]))
 def test_values_and_totals_of_frames(
-    changes: list[Rows], order: tuple[SortKey, ...], frame: Frame, partition: tuple[int, ...]
+    changes: list[Rows], order: tuple[SortKey, ...], frame: WindowFrame, partition: tuple[int, ...]
 ) -> None:
     if (frame.unit == "range" and (frame.low or frame.high) and order[0:1] and order[0].column == WORD) or not order:
         frame = WHOLE
@@ -271,7 +271,8 @@ def test_what_decides_between_ties_does_not_end_a_frame_of_rows_that_tie(
     changes: list[Rows], order: tuple[SortKey, ...]
 ) -> None:
     compare(
-        replace(window((KEY,), order, of_frame(Frame("range", None, 0))), ties=(SortKey(WORD, False, True),)), changes
+        replace(window((KEY,), order, of_frame(WindowFrame("range", None, 0))), ties=(SortKey(WORD, False, True),)),
+        changes,
     )
 
 
@@ -331,7 +332,7 @@ def test_only_the_partitions_of_the_changed_rows_are_read_and_only_changed_value
 def test_sums_of_sliding_frames_are_exact_and_forget_what_has_left_the_frame() -> None:
     """A running sum of doubles would keep the rounding of 1e300, and the NaN."""
     numbers = [1e300, 1.5, NAN, -0.25, float("inf"), 0.5]
-    node = window((), (SortKey(BY, True, True),), [WindowCall("sum", NUMBER, Frame("rows", 0, 0), DOUBLE)])
+    node = window((), (SortKey(BY, True, True),), [WindowCall("sum", NUMBER, WindowFrame("rows", 0, 0), DOUBLE)])
     content = run(node, Counter({(0, i, number, None): 1 for i, number in enumerate(numbers)}))
     assert sorted((row[BY], repr(row[-1])) for row in content) == [
         (i, repr(number)) for i, number in enumerate(numbers)
@@ -340,7 +341,7 @@ def test_sums_of_sliding_frames_are_exact_and_forget_what_has_left_the_frame() -
 
 @pytest.mark.parametrize("nulls_first", [True, False])
 def test_the_frame_of_a_null_at_a_distance_is_the_nulls(nulls_first: bool) -> None:
-    node = window((), (SortKey(BY, True, nulls_first),), [WindowCall("count", None, Frame("range", -2, 1), LONG)])
+    node = window((), (SortKey(BY, True, nulls_first),), [WindowCall("count", None, WindowFrame("range", -2, 1), LONG)])
     content = run(
         node, Counter({(0, by, None, word): 1 for by, word in [(None, "a"), (None, "b"), (1, "a"), (3, "a"), (4, "a")]})
     )
@@ -359,14 +360,14 @@ def test_a_sum_that_its_type_cannot_hold_stops_the_step() -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "frame", "ascending"),
     [
-        (INT, 2**31 - 2, Frame("range", None, 2), True),
-        (INT, 2 - 2**31, Frame("range", -3, 0), True),
-        (INT, 2 - 2**31, Frame("range", 0, 3), False),
-        (LONG, 2**63 - 1, Frame("range", 1, None), True),
+        (INT, 2**31 - 2, WindowFrame("range", None, 2), True),
+        (INT, 2 - 2**31, WindowFrame("range", -3, 0), True),
+        (INT, 2 - 2**31, WindowFrame("range", 0, 3), False),
+        (LONG, 2**63 - 1, WindowFrame("range", 1, None), True),
     ],
 )
 def test_a_bound_that_its_type_cannot_hold_stops_the_step_as_in_spark(
-    kind: pa.DataType, value: int, frame: Frame, ascending: bool
+    kind: pa.DataType, value: int, frame: WindowFrame, ascending: bool
 ) -> None:
     node = Window((0,), (kind, LONG), (), (SortKey(0, ascending, True),), (WindowCall("count", None, frame, LONG),))
     rows: Rows = Counter({(value,): 1, (None,): 1})

@@ -28,7 +28,7 @@ from faults.points import (
     TWIN,
     VARIABLE,
     Crash,
-    Order,
+    CrashOrder,
     Point,
     arm,
     is_armed,
@@ -42,7 +42,7 @@ ROOMS = ("coordinator", "engine", "storage", "io_kafka")
 
 
 def test_an_order_is_obeyed_once_at_its_visit_and_worker() -> None:
-    order = Order("fold.inside", "raise", visit=2, worker=1)
+    order = CrashOrder("fold.inside", "raise", visit=2, worker=1)
     with arm(order):
         reached("fold.inside", 0)
         reached("fold.done", 1)
@@ -56,7 +56,7 @@ def test_an_order_is_obeyed_once_at_its_visit_and_worker() -> None:
 
 
 def test_visits_before_another_point_do_not_count() -> None:
-    order = Order("output.committed", "raise", visit=2, after="switch.recorded")
+    order = CrashOrder("output.committed", "raise", visit=2, after="switch.recorded")
     with arm(order):
         reached("output.committed")
         reached("output.committed")
@@ -126,7 +126,7 @@ def test_an_unknown_point_is_a_type_error() -> None:
     """mypy judges every call by these annotations; the points that can be armed are the same ones."""
     for function in (reached, is_armed):
         assert get_type_hints(function)["point"] == Point
-    assert get_type_hints(Order)["point"] == Point
+    assert get_type_hints(CrashOrder)["point"] == Point
     assert (
         len(set(POINTS)) == len(POINTS)
         and START + REVISION + TRANSITION + RECOVERY + STEP + CHECKPOINT + STORE + LAYOUT + TWIN == POINTS

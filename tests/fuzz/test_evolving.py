@@ -98,7 +98,7 @@ def test_many_random_chains_have_sparks_answers(judge: EvolvingJudge) -> None:
             failed.append(f"seed {seed}: {wrong}")
     assert not failed, "\n\n".join(failed)
     told = judge.told
-    fed = {operator.node.__name__ for operator in OPERATORS if operator.fed is not None}
+    fed = {operator.node.__name__ for operator in OPERATORS if operator.state.fed is not None}
     assert told.edits.keys() >= EDITS.keys() and told.crashes and told.aborts
     assert told.fed.keys() >= fed, f"nothing was filled from {', '.join(sorted(fed - told.fed.keys()))}"
     assert told.transitions // 4 < told.read_again < told.transitions, "state goes first, and not everything is in it"

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from coordinator.requests import Requests
 from coordinator.rescale.requests import RescaleRequest
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from storage.database import Database
 from tests.end_to_end.harness import Playground, Resolved
 from tests.end_to_end.threads import threads
@@ -198,7 +198,7 @@ def check_whole(play: Playground, case: Case) -> int:
 
 def _break_off(play: Playground, resolved: Resolved) -> None:
     """At the first step that is written, if there is one."""
-    with arm(Order("output.committed", "raise")):
+    with arm(CrashOrder("output.committed", "raise")):
         try:
             play.run(resolved, threads(one_for_all=True))
         except Crash:

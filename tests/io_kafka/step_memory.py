@@ -14,7 +14,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import StepTooLarge
 from io_kafka.offsets import OffsetRange
-from io_kafka.step_log.division import Limits, divide
+from io_kafka.step_log.division import StepLimits, divide
 
 ROWS_MAX = 320_000
 RESETS_THE_PEAK = "5"
@@ -36,7 +36,7 @@ def main(servers: str, topic: str, bytes_max: int) -> None:
     base = memory_mb("VmRSS")
     Path("/proc/self/clear_refs").write_text(RESETS_THE_PEAK)
     steps = messages = 0
-    while (division := divide(steps, at, ends, Limits(ROWS_MAX, bytes_max))) is not None:
+    while (division := divide(steps, at, ends, StepLimits(ROWS_MAX, bytes_max))) is not None:
         spans = list(division.ranges)
         try:
             batches = reader.read(spans, bytes_max=bytes_max, ahead=True)

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from io_kafka.clients import connection_faults, positioned_consumer
 from io_kafka.clients.connection_faults import ENDS_CONNECTIONS, ConnectionReports
-from io_kafka.clients.consumed import Consumed, Event, Stretch
+from io_kafka.clients.consumed import Consumed, ConsumerEvent, Stretch
 from io_kafka.clients.listening import addresses, what_listens, why_not_verified
 from io_kafka.clients.partition_position import PartitionPosition
 from io_kafka.clients.settings import KafkaSettings
@@ -270,7 +270,7 @@ def test_what_was_reported_before_an_answer_is_no_reason_of_a_reader() -> None:
     held.positions[where] = PartitionPosition(0, 0)
     nothing = pa.nulls(1, pa.binary())
     stretch = Stretch(where, Messages.plain(nothing, nothing, pa.array([0], pa.int64())), -1, -1)
-    end = Event(KafkaError(KafkaError._PARTITION_EOF), where, 1)
+    end = ConsumerEvent(KafkaError(KafkaError._PARTITION_EOF), where, 1)
     for answer in (Consumed([stretch], []), Consumed([], [end])):
         held._note(CLOSED)
         held._note(ALL_DOWN)

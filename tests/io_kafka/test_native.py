@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from io_kafka.clients import native
-from io_kafka.clients.consumed import Consumed, Event, NativeSource, PlainSource, Source
+from io_kafka.clients.consumed import Consumed, ConsumerEvent, MessageSource, NativeSource, PlainSource
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.extras import TYPES, Extras
@@ -42,12 +42,12 @@ needs_native = pytest.mark.skipif(native.why_not() is not None, reason=str(nativ
 
 
 @contextmanager
-def source(kind: type[NativeSource] | type[PlainSource], consumer: Consumer) -> Iterator[Source]:
+def source(kind: type[NativeSource] | type[PlainSource], consumer: Consumer) -> Iterator[MessageSource]:
     with closing(consumer), closing(kind(consumer)) as made:
         yield made
 
 
-def until(found: Consumed, source: Source, messages: int, ends: int) -> Consumed:
+def until(found: Consumed, source: MessageSource, messages: int, ends: int) -> Consumed:
     """Takes until there are so many messages, and so many partitions' ends were told."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while sum(stretch.messages.length for stretch in found.stretches) < messages or len(_ends(found)) < ends:
@@ -156,7 +156,7 @@ def test_an_error_is_an_event_with_its_place_and_reason(settings: KafkaSettings,
         consumer = Consumer(settings.consumer_config())
         consumer.assign([ClientPartition(name, 0, 77)])  # beyond the end, and no policy for that
         with source(kind, consumer) as taken_from:
-            events: list[Event] = []
+            events: list[ConsumerEvent] = []
             deadline = time.monotonic() + DEADLINE_SECONDS
             while not events:
                 assert time.monotonic() < deadline

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from io_kafka.step_log.output_progress import (
-    Decision,
     DigestMismatch,
     ErrorsDiffer,
     InputChanged,
+    OutputDecision,
     StepBeyondEnd,
     compare_errors,
     compare_inputs,
@@ -30,13 +30,13 @@ LOG = {3: recorded(3, a="a3", b="b3"), 4: recorded(4, a="a4", b="b4")}
 
 
 def test_output_below_the_first_recorded_step_is_discarded_without_comparison() -> None:
-    assert decide(0, {("a", 0): "anything"}, LOG, 3, 5) is Decision.DISCARD
-    assert decide(2, {}, LOG, 3, 5) is Decision.DISCARD
+    assert decide(0, {("a", 0): "anything"}, LOG, 3, 5) is OutputDecision.DISCARD
+    assert decide(2, {}, LOG, 3, 5) is OutputDecision.DISCARD
 
 
 def test_equal_output_of_a_recorded_step_is_discarded() -> None:
-    assert decide(3, {("a", 0): "a3", ("b", 0): "b3"}, LOG, 3, 5) is Decision.DISCARD
-    assert decide(4, {("b", 0): "b4", ("a", 0): "a4"}, LOG, 3, 5) is Decision.DISCARD
+    assert decide(3, {("a", 0): "a3", ("b", 0): "b3"}, LOG, 3, 5) is OutputDecision.DISCARD
+    assert decide(4, {("b", 0): "b4", ("a", 0): "a4"}, LOG, 3, 5) is OutputDecision.DISCARD
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_another_output_of_a_recorded_step_stops(digests: dict[tuple[str, int], 
 
 
 def test_output_of_the_next_step_is_appended() -> None:
-    assert decide(5, {("a", 0): "new"}, LOG, 3, 5) is Decision.APPEND
-    assert decide(0, {}, {}, 0, 0) is Decision.APPEND
+    assert decide(5, {("a", 0): "new"}, LOG, 3, 5) is OutputDecision.APPEND
+    assert decide(0, {}, {}, 0, 0) is OutputDecision.APPEND
 
 
 def test_output_beyond_the_next_step_is_a_mistake() -> None:

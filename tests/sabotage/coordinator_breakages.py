@@ -840,7 +840,7 @@ COORDINATOR = (
         "resting-workers-keep-memory",
         "Only the service gives memory back when nothing comes.",
         "the cost of a rest",
-        (Edit("engine/resident/worker.py", "            self._note_rest()\n", ""),),
+        (Edit("engine/resident/worker/worker.py", "            self._note_rest()\n", ""),),
         (f"{END_TO_END}/test_rest.py::test_the_service_and_each_worker_give_memory_back_once_in_each_rest",),
     ),
     Breakage(
@@ -854,7 +854,13 @@ COORDINATOR = (
         "a-fold-is-a-rest",
         "A worker gives memory back while a fold runs, and keeps what the fold has used.",
         "the cost of a rest",
-        (Edit("engine/resident/worker.py", "        if self._beside:\n", "        if not self.progress.waiting:\n"),),
+        (
+            Edit(
+                "engine/resident/worker/worker.py",
+                "        if self._beside.is_busy():\n",
+                "        if not self._progress.waiting:\n",
+            ),
+        ),
         ("tests/engine/resident/test_resting.py::test_a_worker_rests_when_nothing_runs_beside_its_orders",),
     ),
     Breakage(

@@ -91,7 +91,7 @@ COPIES = (
         (
             Edit(
                 "storage/remote/rekeying.py",
-                "if read.written != Written(packed.bytes, packed.digest):",
+                "if read.written != WrittenObject(packed.bytes, packed.digest):",
                 "if read.written.bytes < 0:",
             ),
         ),

@@ -11,7 +11,7 @@ LIVENESS, TEST_LIVENESS = "engine/resident/liveness.py", "tests/engine/resident/
 MOVES, TEST_MOVES = "engine/state/moves.py", "tests/engine/test_moves.py"
 TEST_CREW = "tests/engine/resident/test_crew.py"
 TEST_ROSTER = "tests/engine/resident/test_roster.py"
-MESH, WORKER = "engine/resident/mesh.py", "engine/resident/worker.py"
+MESH, WORKER = "engine/resident/mesh.py", "engine/resident/worker"
 HASHING, REGION, AGGREGATE = "engine/rows/hashing.py", "engine/run/stage.py", "engine/operators/aggregate.py"
 TEST_REGION, TEST_STAGES, TEST_AGGREGATE = (f"tests/engine/test_{name}.py" for name in ("stage", "stages", "aggregate"))
 TEST_PARTIALS, TEST_DESCRIPTORS = "tests/engine/test_partials.py", "tests/engine/test_descriptors.py"
@@ -45,7 +45,7 @@ ENGINE = (
         "no-memory-is-a-mistake",
         "A worker whose memory does not suffice ends the run, as a mistake of ours would.",
         "goes on",
-        (Edit(WORKER, "faults.lost_without_memory(error, self._number) or error", "error"),),
+        (Edit(f"{WORKER}/control.py", "faults.lost_without_memory(error, self._worker) or error", "error"),),
         (f"{END_TO_END}/test_fences.py::test_a_worker_without_memory_is_replaced",),
         tells="WorkerMistake",
     ),
@@ -314,10 +314,8 @@ ENGINE = (
         (
             Edit(
                 "engine/operators/linear.py",
-                "    arrange=_arrange_union,\n    retraction=lambda node: None,\n"
-                '    keeps=lambda node, append_only: "",\n    unique_key=lambda node, inputs: None,\n',
-                "    arrange=_arrange_union,\n    retraction=lambda node: None,\n"
-                '    keeps=lambda node, append_only: "",\n    unique_key=lambda node, inputs: (0,),\n',
+                "    arrange=_arrange_union,\n    output=OutputFacts(\n        unique_key=lambda node, inputs: None,",
+                "    arrange=_arrange_union,\n    output=OutputFacts(\n        unique_key=lambda node, inputs: (0,),",
             ),
         ),
         (f"{TEST_DESCRIPTORS}::test_no_two_rows_have_the_unique_key_of_a_descriptor",),
@@ -473,7 +471,7 @@ ENGINE = (
         (
             Edit(
                 "stepwell/lowering/rules/aggregate.py",
-                "signed = isinstance(FUNCTIONS[call.function], Extreme) and",
+                "signed = isinstance(FUNCTIONS[call.function], ExtremeFunction) and",
                 "signed = False and",
             ),
         ),
@@ -683,9 +681,9 @@ ENGINE = (
         "6 two versions",
         (
             Edit(
-                WORKER,
+                f"{WORKER}/checkpoint_orders.py",
                 "        self._set_aside(order)\n",
-                "        if self._number == 0:\n            self._set_aside(order)\n",
+                "        if self.state.number == 0:\n            self._set_aside(order)\n",
             ),
         ),
         (
@@ -698,7 +696,7 @@ ENGINE = (
         "6 two versions",
         (
             Edit(
-                WORKER,
+                f"{WORKER}/checkpoint_orders.py",
                 "            elif (step := transaction.get_step()) != order.version.step:\n",
                 "            elif (step := transaction.get_step()) < 0:\n",
             ),
@@ -791,9 +789,9 @@ ENGINE = (
         "9 bounded",
         (
             Edit(
-                WORKER,
-                "        if not self._setup.plan.has_state and step ==",
-                "        if not self._setup.plan.stages and step ==",
+                f"{WORKER}/step_orders.py",
+                "        if not state.setup.plan.has_state and step ==",
+                "        if not state.setup.plan.stages and step ==",
             ),
         ),
         (
@@ -807,7 +805,7 @@ ENGINE = (
         "9 bounded",
         (
             Edit(
-                "engine/resident/handlers.py",
+                f"{WORKER}/handlers.py",
                 "        assert not issubclass(order, Order), ",
                 "        assert issubclass(order, Message), ",
             ),
@@ -820,9 +818,9 @@ ENGINE = (
         "6 two versions",
         (
             Edit(
-                WORKER,
-                "            if not self._setup.plan.has_state:\n                transaction.set_step",
-                "            if self._setup.plan.stages == 0:\n                transaction.set_step",
+                f"{WORKER}/checkpoint_orders.py",
+                "            if not state.setup.plan.has_state:\n                transaction.set_step",
+                "            if state.setup.plan.stages == 0:\n                transaction.set_step",
             ),
         ),
         (f"{END_TO_END}/test_divisions.py::test_a_pipeline_without_state_goes_on_from_its_checkpoint",),

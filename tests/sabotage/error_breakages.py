@@ -335,7 +335,7 @@ ERRORS = (
         "two-nodes-of-a-body-in-one-trace",
         "A join in a recursion has one trace of its own, and the next node writes into its second one.",
         "7 one owner",
-        (Edit("engine/operators/join.py", "    traces_in_recursion=2,\n", "    traces_in_recursion=1,\n"),),
+        (Edit("engine/operators/join.py", "        traces_in_recursion=2,\n", "        traces_in_recursion=1,\n"),),
         (
             "tests/engine/test_descriptors.py::test_an_operator_of_a_recursion_uses_as_many_traces_as_its_descriptor_says",
         ),
@@ -398,7 +398,7 @@ ERRORS = (
         "a-join-in-event-time-over-retractions",
         "A join with a watermark is accepted over rows that can be retracted.",
         "the batch answer",
-        (Edit("engine/operators/timed_join.py", "    needs_append_only=True,\n", "    needs_append_only=False,\n"),),
+        (Edit("engine/operators/timed_join.py", "is_needed=True,", "is_needed=False,"),),
         ("tests/engine/test_descriptors.py::test_an_operator_that_needs_inputs_that_only_insert_reads_event_time",),
     ),
 )

@@ -220,11 +220,7 @@ EVOLUTION = (
         "growth-that-is-not-claimed",
         "The descriptor of the first rows of an order does not say that its state lacks the other rows while its input only grows.",
         KEPT_STATE,
-        (
-            Edit(
-                "engine/operators/top_k.py", "relies_on_growth=lambda node: True", "relies_on_growth=lambda node: False"
-            ),
-        ),
+        (Edit("engine/operators/top_k.py", "is_relied_on=lambda node: True", "is_relied_on=lambda node: False"),),
         ("tests/engine/test_descriptors.py::test_an_operator_that_does_not_rely_on_growth_can_take_rows_back",),
     ),
     Breakage(

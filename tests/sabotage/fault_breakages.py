@@ -79,8 +79,8 @@ FAULTS = (
         SILENCE,
         (
             Edit(
-                f"{RESIDENT}/worker.py",
-                "                self._answer(Failed(doing=BETWEEN_ORDERS, fault=self._wire_fault(fault)))\n",
+                f"{RESIDENT}/worker/worker.py",
+                "                self._control.answer(self._control.failure(BETWEEN_ORDERS, fault))\n",
                 "                raise CoordinatorGone(str(fault)) from fault\n",
             ),
         ),

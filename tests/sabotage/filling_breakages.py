@@ -90,8 +90,8 @@ FILLING = (
         (
             Edit(
                 PROJECT_MATCH,
-                "return is_reached and operator_of(node).relies_on_growth(node)",
-                "return is_reached and operator_of(node).needs_append_only",
+                "return is_reached and operator_of(node).growth.is_relied_on(node)",
+                "return is_reached and operator_of(node).growth.is_needed",
             ),
         ),
         (f"{TAKES_BACK}[highest-3]", f"{TAKES_BACK}[leading-3]"),

@@ -676,8 +676,8 @@ KAFKA = (
         (
             Edit(
                 "engine/resident/messages/checkpoints.py",
-                "class Frozen(Answer):\n    version: VersionId\n",
-                "class Frozen(Answer):\n    version: VersionId\n    took_ms: float = 0.0\n",
+                "class LayerFrozen(Answer):\n    version: VersionId\n",
+                "class LayerFrozen(Answer):\n    version: VersionId\n    took_ms: float = 0.0\n",
             ),
         ),
         ("tests/engine/resident/test_frames.py::test_the_form_of_messages_belongs_to_the_wire_version",),

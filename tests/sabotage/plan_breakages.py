@@ -53,8 +53,8 @@ PLANS = (
         (
             Edit(
                 BOUNDS,
-                "case Copied(below=below) | Twin(below=below) if isinstance(node, _AT_MOST_ONE):",
-                "case Copied(below=below) | Twin(below=below):",
+                "case Recomputed(below=below) | Twin(below=below) if isinstance(node, _AT_MOST_ONE):",
+                "case Recomputed(below=below) | Twin(below=below):",
             ),
         ),
         (differs("a row of the state is several rows"),),

@@ -59,7 +59,7 @@ REGISTRIES = (
         (
             Edit(
                 f"{AVRO}/read.py",
-                "_with_columns(writer, schema, _reader(encoding, Part.ROW))",
+                "_with_columns(writer, schema, _reader(encoding, MessagePart.ROW))",
                 "_with_columns(writer, schema, None)",
             ),
         ),

@@ -123,8 +123,8 @@ STORAGE = (
         "9 bounded",
         (
             Edit(
-                "engine/resident/worker.py",
-                "        self._folds.restart()\n        return Released()\n",
+                "engine/resident/worker/slot_orders.py",
+                "        self.folds.restart()\n        return Released()\n",
                 "        return Released()\n",
             ),
         ),

@@ -84,8 +84,8 @@ CHECKPOINT_STORE = (
         (
             Edit(
                 f"{REMOTE}/restoring.py",
-                "    if reader.read() != Written(packed.bytes, packed.digest):\n",
-                "    if reader.read().bytes != Written(packed.bytes, packed.digest).bytes:\n",
+                "    if reader.read() != WrittenObject(packed.bytes, packed.digest):\n",
+                "    if reader.read().bytes != WrittenObject(packed.bytes, packed.digest).bytes:\n",
             ),
         ),
         (f"{TEST_RESTORING}::test_a_pack_of_the_same_place_and_another_content_is_refused",),

@@ -174,7 +174,7 @@ WINDOWS = (
         (
             Edit(
                 WINDOW_AGGREGATES,
-                "    if isinstance(function, Values) and function.follows_rows:\n",
+                "    if isinstance(function, ValuesFunction) and function.follows_rows:\n",
                 "    if False:\n",
             ),
         ),

@@ -22,8 +22,8 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from engine.resident.frames import Frame
-from engine.resident.messages import Address
-from engine.resident.transport import Accepted, Arrived, Ended, Event
+from engine.resident.messages import SocketAddress
+from engine.resident.transport import Accepted, Arrived, Disconnected, Event
 from tests.simulator.scheduler import Process, Scheduler
 
 HOST = "machine"
@@ -156,7 +156,7 @@ class SimConnection:
         if self.ends_at is not None and self.ends_at <= now:
             self.is_closed = True
             self.transport.forget(self)
-            yield Ended(self, self.reason)
+            yield Disconnected(self, self.reason)
 
 
 class SimTransport:
@@ -169,7 +169,7 @@ class SimTransport:
         self._wake_at: float | None = None  # for the strand that polls
 
     @property
-    def address(self) -> Address:
+    def address(self) -> SocketAddress:
         return self._address
 
     @property
@@ -177,7 +177,7 @@ class SimTransport:
         """Frames have no bytes here: each counts as one."""
         return sum(connection._taken for connection in self.connections)
 
-    def connect(self, address: Address, seconds: float) -> SimConnection:
+    def connect(self, address: SocketAddress, seconds: float) -> SimConnection:
         network, world = self.network, self.network.world
         world.point("connect")
         fate = world.fate("connect", CONNECT_FATES)
@@ -241,15 +241,15 @@ class Network:
 
     def __init__(self, world: Surroundings) -> None:
         self.world = world
-        self.listeners: dict[Address, SimTransport] = {}
+        self.listeners: dict[SocketAddress, SimTransport] = {}
 
     def transport(self) -> SimTransport:
         return SimTransport(self)
 
-    def listen(self, transport: SimTransport) -> Address:
-        port = next(port for port in range(1, 1 << 16) if Address(HOST, port) not in self.listeners)
-        self.listeners[Address(HOST, port)] = transport
-        return Address(HOST, port)
+    def listen(self, transport: SimTransport) -> SocketAddress:
+        port = next(port for port in range(1, 1 << 16) if SocketAddress(HOST, port) not in self.listeners)
+        self.listeners[SocketAddress(HOST, port)] = transport
+        return SocketAddress(HOST, port)
 
     def delay(self) -> float:
         return self.world.rng.choice(DELAYS)

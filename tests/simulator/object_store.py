@@ -14,7 +14,7 @@ from typing import Protocol
 from xxhash import xxh3_128_hexdigest
 
 from storage.remote.errors import ObjectMissing, StoreUnreachable
-from storage.remote.objects_protocol import ObjectInfo, Written, check_name
+from storage.remote.objects_protocol import ObjectInfo, WrittenObject, check_name
 
 ROOT = "sim:store"
 
@@ -48,7 +48,7 @@ class SimStore:
         self.objects: dict[str, bytes] = {}
         self.is_away = False
 
-    def write(self, name: str, pieces: Iterable[bytes]) -> Written:
+    def write(self, name: str, pieces: Iterable[bytes]) -> WrittenObject:
         fate = self._begin("write", ("write fails", "write arrives late", "answer of a write lost", "slow"))
         content = bytearray()
         for piece in pieces:
@@ -65,7 +65,7 @@ class SimStore:
         self._net.point("object written, answered")
         if fate == "answer of a write lost":
             raise self._unreachable("write", name)
-        return Written(len(whole), xxh3_128_hexdigest(whole))
+        return WrittenObject(len(whole), xxh3_128_hexdigest(whole))
 
     def _put(self, name: str, content: bytes) -> None:
         self.objects[check_name(name)] = content

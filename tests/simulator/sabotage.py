@@ -39,17 +39,18 @@ from coordinator.transition import machine as transition_machine
 from coordinator.transition import transitions
 from engine.model.withholding import NOTHING_WITHHELD
 from engine.operators.base import Findings
-from engine.resident import copies, crew, liveness, mesh, messages, pulse, registration, roster, slots, states, worker
+from engine.resident import copies, crew, liveness, mesh, messages, pulse, registration, roster, slots, states
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots
 from engine.resident.crew.steps import CrewSteps
 from engine.resident.transport import Arrived
+from engine.resident.worker.control import Control
 from engine.run import cut, staging, tasks
 from engine.run.stage import StageResult, WorkerStep
 from io_kafka.clients import step_log_reader, topics, transactions, writer
 from io_kafka.clients.open_transaction import OpenTransaction
 from io_kafka.step_log import revision_rules, revision_state, rules
-from io_kafka.step_log.output_progress import Decision
+from io_kafka.step_log.output_progress import OutputDecision
 from io_kafka.step_log.records import DivisionRecord
 from io_kafka.step_log.state import StepLogState
 from storage import committed, database, host_folder, undo
@@ -105,8 +106,8 @@ def replay_not_compared() -> Iterator[None]:
     """A replayed step gives another state than the first time, and nobody compares: what is written and what the state holds part."""
     real, value = stages.run_stage, circuit.state_value
 
-    def decide(step: int, digests: Any, recorded: Any, first: int, last: int) -> Decision:
-        return Decision.APPEND if step == last else Decision.DISCARD
+    def decide(step: int, digests: Any, recorded: Any, first: int, last: int) -> OutputDecision:
+        return OutputDecision.APPEND if step == last else OutputDecision.DISCARD
 
     with _replays() as replays:
 
@@ -376,7 +377,7 @@ def broken_stage_taken_for_whole() -> Iterator[None]:
     """A worker goes on with a step that has failed on a peer."""
     real = mesh.Mesh._deliver
 
-    def deliver(self: Any, peer: int, message: messages.Rows, buffers: Any) -> None:
+    def deliver(self: Any, peer: int, message: messages.StageRows, buffers: Any) -> None:
         real(self, peer, message.model_copy(update={"broken": False}), buffers)
 
     with broken(mesh.Mesh, "_deliver", deliver):
@@ -422,18 +423,18 @@ def strangers_accepted() -> Iterator[None]:
         return taken
 
     def take_order(self: Any, event: Any) -> None:
-        if _arrived(event) and event.connection is self._control:
+        if _arrived(event) and event.connection is self.connection:
             event = replace(event, frame=replace(event.frame, term=self._term))
         real_order(self, event)
 
-    real_order, real_of_peer = worker.Worker._take, mesh.Mesh.take
+    real_order, real_of_peer = Control.take, mesh.Mesh.take
     with (
         broken(registration, "same_token", lambda one, other: True),
         broken(registration.Registration, "_refusal", refusal),
         broken(roster.Roster, "_take", take),
         broken(mesh.Mesh, "_introduce", introduce),
         broken(mesh.Mesh, "take", take_of_peer),
-        broken(worker.Worker, "_take", take_order),
+        broken(Control, "take", take_order),
     ):
         yield
 
@@ -709,11 +710,11 @@ def checkpoint_complete_before_all_have_it() -> Iterator[None]:
     def folded(self: Any) -> Any:
         of_crew = self._workers.roster
         of_crew.poll(0.0)
-        answers = [member.answers.get("fold") for member in of_crew.members.values()]
-        first = next((a[0] for a in answers if a is not None and isinstance(a[0], messages.Folded)), None)
+        answers = [member.answers.get("fold_layer") for member in of_crew.members.values()]
+        first = next((a[0] for a in answers if a is not None and isinstance(a[0], messages.LayerFolded)), None)
         if first is None:
             return None
-        of_crew._beside.pop(messages.Fold)
+        of_crew._beside.pop(messages.FoldLayer)
         return dict.fromkeys(self._workers.numbers, first)
 
     with broken(CrewCheckpoints, "poll_folds", folded):

@@ -16,7 +16,7 @@ from storage.remote import restoring as making
 from storage.remote import spool, uploading
 from storage.remote.chain import Chain
 from storage.remote.errors import StoreFault
-from storage.remote.objects_protocol import Written
+from storage.remote.objects_protocol import WrittenObject
 from tests.simulator.breaking import Mutation, broken
 from tests.simulator.weather import ACTIVE, BENIGN
 
@@ -48,12 +48,12 @@ def faults_of_an_upload_not_heeded() -> Iterator[None]:
         def __init__(self, store: Any) -> None:
             self._store = store
 
-        def write(self, name: str, pieces: Any) -> Written:
+        def write(self, name: str, pieces: Any) -> WrittenObject:
             content = b"".join(pieces)
             try:
                 return self._store.write(name, [content])  # type: ignore[no-any-return]
             except StoreFault:
-                return Written(len(content), xxh3_128_hexdigest(content))
+                return WrittenObject(len(content), xxh3_128_hexdigest(content))
 
     def write(self: Any, *rest: Any) -> Any:
         return real(replace(self, store=Careless(self.store)), *rest)

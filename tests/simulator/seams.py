@@ -32,9 +32,10 @@ from coordinator.transition import transitions
 from engine.errors import DataError
 from engine.model.filling import ContentFeed, Difference, Switched, is_read_again
 from engine.model.rows import Source
-from engine.resident import copies, crew, entry, folds, mesh, registration, slots, worker
+from engine.resident import copies, crew, entry, folds, mesh, registration, slots
 from engine.resident import storing as of_worker
 from engine.resident.crew.slots import CrewSlots
+from engine.resident.worker import program_orders
 from engine.run import cut, staging, tasks
 from engine.run.stage import StageResult, WorkerStep
 from faults import points
@@ -235,7 +236,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         (copying, {"COPY_BYTES": 2 * CUT_BYTES}),
         (folds, {"LOOKS_AT_FOLDS": (1, 2, 3)}),
         (copies, {"FRAME_BYTES_MIN": 1, "STAGE_BYTES": CUT_BYTES}),
-        (mesh, {"to_buffer": _same, "table_of": _as_it_is}),
+        (mesh, {"to_buffer": _same, "received_table": _as_it_is}),
         (host_folder, {"shutil": SimpleNamespace(rmtree=_remove, disk_usage=lambda folder: _ROOM)}),
         (registration, {"fingerprint": _nothing_differs}),
         (
@@ -252,7 +253,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
                 "read_sources": circuit.read_sources,
             },
         ),
-        (worker, {"measure": stages.measure}),
+        (program_orders, {"measure": stages.measure}),
         (transitions, {"CLEARED_BYTES_MAX": CLEARED_BYTES}),
         (time_cut, {"TIME_END_MS": TIME_END_MS}),
         (points, {"_obey": world.reached, "_orders": [order]}),

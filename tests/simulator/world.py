@@ -29,14 +29,14 @@ from coordinator.starting.errors import CircuitChanged, DatabaseMissing, Recover
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import ViewsInError
 from coordinator.storing import backups
-from engine.model.layout import Dynamic, Fixed, Policy
+from engine.model.layout import DynamicShards, FixedShards, Policy
 from engine.resident.crew import Crew
 from engine.resident.launcher import Cluster
 from engine.resident.start_faults import NoSlots
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.writer_faults import Fenced, OutcomeUnknown
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
-from io_kafka.step_log.division import Limits
+from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
 from io_kafka.step_log.records import CheckpointStored
 from protocols.planners import PLANNERS
@@ -104,7 +104,7 @@ UNDISTURBED_CHANCE = 0.7
 REPLACED_CHANCE = 0.2
 """That a user of a cluster asks for the replacement of a host, in place of another number of workers."""
 
-POLICIES: tuple[Policy | None, ...] = (None, None, Fixed(4), Dynamic(0.5))
+POLICIES: tuple[Policy | None, ...] = (None, None, FixedShards(4), DynamicShards(0.5))
 """Those that a change asks for. Most change nothing of it."""
 
 STALE_CHANCE = 0.15
@@ -468,7 +468,7 @@ class World:
             inputs=tuple(InputTopic(circuit.SOURCES[topic], "earliest", "fail", None) for topic in project.inputs),
             outputs=tuple(OutputTopic(topic, topic, circuit.PARTITIONS[topic], False) for topic in project.outputs),
             kafka=self._kafka,
-            limits=Limits(rows_max=weather.rows, bytes_max=weather.step_bytes, message_bytes=1),
+            limits=StepLimits(rows_max=weather.rows, bytes_max=weather.step_bytes, message_bytes=1),
             workers=weather.workers,
             workers_now=workers_now,
             shards=4,

@@ -12,7 +12,7 @@ from coordinator.requests import PendingRequest, Requests
 from coordinator.revisions.requests import RevisionRequest
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
-from engine.model.layout import Dynamic, Fixed
+from engine.model.layout import DynamicShards, FixedShards
 from stepwell.service.last_run import write_last_run
 from stepwell.service.server import ControlServer
 from tests.stepwell.unasked import unasked
@@ -30,7 +30,7 @@ class PlayedLoop:
         plan_files: Callable[[], PipelineSpec],
     ) -> None:
         self.requests, self.board, self.seen = Requests(), StatusBoard("test"), list[RevisionRequest]()
-        policies = {"fixed": Fixed(8), "dynamic": Dynamic(0.5)}
+        policies = {"fixed": FixedShards(8), "dynamic": DynamicShards(0.5)}
         self.server = ControlServer(self.requests, self.board, 0, policies, plan_files=plan_files, answer_query=unasked)
         self._folder, self._answer, self._over = folder, answer, threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -18,7 +18,7 @@ from rich.console import Console
 from coordinator.requests import PendingRequest, Requests
 from coordinator.rescale.requests import LayoutIsAsAsked, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
-from engine.model.layout import Dynamic, Fixed
+from engine.model.layout import DynamicShards, FixedShards
 from io_kafka.step_log.records import Claim, Record
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands import common, steps
@@ -69,7 +69,7 @@ class Loop:
 
     def __init__(self, folder: Path, answer: Callable[[Loop, Any], RescaleRefused | None]) -> None:
         self.requests, self.board, self.seen = Requests(), StatusBoard("test"), list[Any]()
-        policies = {"fixed": Fixed(8), "dynamic": Dynamic(0.5)}
+        policies = {"fixed": FixedShards(8), "dynamic": DynamicShards(0.5)}
         self.server = ControlServer(
             self.requests, self.board, 0, policies, plan_files=lambda: pytest.fail("planned"), answer_query=unasked
         )
@@ -146,7 +146,7 @@ def test_the_endpoint_validates_a_change_and_hands_it_to_the_loop(line: CommandL
 
         full = {"workers": 3, "mode": "cold", "policy": "dynamic", "budget_bytes": 4000, "budget_ms": 20}
         assert post("change", workers=3).status_code == post("change", **full).status_code == 200
-        assert loop.seen == [RescaleRequest(3, "live"), RescaleRequest(3, "cold", Dynamic(0.5), 4000, 20.0)]
+        assert loop.seen == [RescaleRequest(3, "live"), RescaleRequest(3, "cold", DynamicShards(0.5), 4000, 20.0)]
         wrong = (
             {},
             {"workers": 0},
@@ -199,7 +199,7 @@ def test_a_change_is_followed_until_it_is_settled(line: CommandLine) -> None:
         words = ("--budget", "4m,20ms", "--dynamic", "--protocol", "icadd", "--json")
         ended = line.here("layout", "change", "--workers", "3", *words)
         assert ended.code == 0 and [member["slots"] for member in ended.json["members"]] == [*THIRDS.values()]
-        assert loop.seen == [RescaleRequest(3, "live", Dynamic(0.5), 4 << 20, 20.0, "icadd")]
+        assert loop.seen == [RescaleRequest(3, "live", DynamicShards(0.5), 4 << 20, 20.0, "icadd")]
         told = line.here("layout", "show")
         assert "layout 1 (changed): 8 shards, fixed policy" in told.out and "here" in told.out and "33.3 %" in told.out
 

@@ -17,7 +17,7 @@ from coordinator.revisions.view import ChangedViews, Difference, TransitionEnded
 from coordinator.specification import OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.step_log.division import Limits
+from io_kafka.step_log.division import StepLimits
 from tests.stepwell.command_line import CommandLine
 from tests.stepwell.played_loop import PlayedLoop
 
@@ -51,7 +51,7 @@ def held(why: str = "append output late_flights would take back 3 rows", **chang
 def a_spec(topic: str = "t") -> PipelineSpec:
     kafka = KafkaSettings.parse({"bootstrap.servers": "127.0.0.1:1"})
     outputs = (OutputTopic("o", topic, 1, False),)
-    return PipelineSpec("test", Path(), Circuit(()), (), outputs, kafka=kafka, limits=Limits(1, 1))
+    return PipelineSpec("test", Path(), Circuit(()), (), outputs, kafka=kafka, limits=StepLimits(1, 1))
 
 
 def a_plan(**changes: Any) -> Planned:

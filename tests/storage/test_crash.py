@@ -20,7 +20,7 @@ import pytest
 
 from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from storage import errors
 from storage.committed import read_description
 from storage.database import Database
@@ -83,7 +83,7 @@ def frozen_v2_beside_undo(path: Path) -> Database:
 
 def half_folded(path: Path) -> Database:
     database = frozen_v2(path)
-    with arm(Order("fold.piece", "raise", visit=3)), pytest.raises(Crash):
+    with arm(CrashOrder("fold.piece", "raise", visit=3)), pytest.raises(Crash):
         database.fold()
     return database
 

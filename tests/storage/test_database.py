@@ -15,7 +15,7 @@ import pytest
 
 from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from storage import description, environments, errors, folding, parts
 from storage.database import Database
 from storage.description import RECORDS, UNDO
@@ -400,7 +400,7 @@ def test_a_fold_that_stopped_half_way_is_no_version(tmp_path: Path, pieces: int)
     step(database, {"a": b"22", "c": b"2"}, deletes=("b",))
     v2 = VersionId(2, 2, "c2")
     database.freeze(v2)
-    with arm(Order("fold.piece", "raise", visit=pieces)), pytest.raises(Crash):
+    with arm(CrashOrder("fold.piece", "raise", visit=pieces)), pytest.raises(Crash):
         database.fold()
     before, after = {key("a"): b"1", key("b"): b"1"}, {key("a"): b"22", key("c"): b"2"}
     assert Database.versions(path) == (v1,)
@@ -513,7 +513,7 @@ def test_a_state_that_grew_much_in_one_checkpoint_is_merged_as_a_large_one(tmp_p
     v1 = commit(database, 1, 1)
     large = {f"{part:03d}": noise(part, 100_000) for part in range(240)}
     step(database, large)
-    with arm(Order("fold.piece", "raise", visit=1000)) as (pieces,):
+    with arm(CrashOrder("fold.piece", "raise", visit=1000)) as (pieces,):
         commit(database, 2, 2)
     assert pieces.visits < 60  # with three records in each piece there would be eighty pieces
     with environments.open_environment(path / "committed", synced=True) as environment, environment.read() as reader:
@@ -545,7 +545,7 @@ def test_an_open_that_stalled_during_a_rollback_restarts_it(tmp_path: Path, monk
             other = Database.open(path, v1, epoch=1, identity=ME)
             step(other, {"new": b"3", "a": b"3"}, deletes=("b",))
             other.freeze(VersionId(2, 2, "other"))
-            with arm(Order("fold.piece", "raise", visit=6)), pytest.raises(Crash):
+            with arm(CrashOrder("fold.piece", "raise", visit=6)), pytest.raises(Crash):
                 other.fold()
         return real(folder)
 
@@ -566,7 +566,7 @@ def test_a_piece_walks_over_a_bounded_number_of_records(tmp_path: Path, monkeypa
     monkeypatch.setattr(folding, "PIECE_RECORDS_MAX", 10)
     database = fresh(tmp_path / PATH)
     step(database, {f"{part:02d}": b"1" for part in range(80)})
-    with arm(Order("fold.piece", "raise", visit=1000)) as (pieces,):
+    with arm(CrashOrder("fold.piece", "raise", visit=1000)) as (pieces,):
         version = commit(database, 1, 1)
     assert 16 <= pieces.visits < 24
     assert committed(tmp_path / PATH) == (version, {key(f"{part:02d}"): b"1" for part in range(80)})
@@ -579,7 +579,7 @@ def test_a_piece_is_as_large_as_what_it_replaces(tmp_path: Path, monkeypatch: py
     step(database, {f"{part:02d}": bytes(100_000) for part in range(80)})
     commit(database, 1, 1)
     step(database, {}, deletes=tuple(f"{part:02d}" for part in range(80)))
-    with arm(Order("fold.piece", "raise", visit=1000)) as (pieces,):
+    with arm(CrashOrder("fold.piece", "raise", visit=1000)) as (pieces,):
         commit(database, 2, 2)
     assert pieces.visits > 20
 

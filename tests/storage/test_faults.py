@@ -14,7 +14,7 @@ import pytest
 
 from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from storage import environments, errors, parts
 from storage.database import Database
 from storage.description import RECORDS
@@ -129,7 +129,7 @@ def test_a_record_damaged_before_the_fold_refuses_the_rollback(tmp_path: Path, h
     v2 = VersionId(2, 2, "c2")
     database.freeze(v2)
     if half:
-        with arm(Order("fold.piece", "raise", visit=4)), pytest.raises(Crash):
+        with arm(CrashOrder("fold.piece", "raise", visit=4)), pytest.raises(Crash):
             database.fold()
         with pytest.raises(errors.CorruptRecord, match="undo"):
             committed(path)
@@ -149,7 +149,7 @@ def test_a_frozen_record_that_looks_like_a_deletion_is_noticed(tmp_path: Path) -
     step(database, {"a": b"1111", "b": b"2222"})
     file = layer(path)
     database.freeze(VersionId(1, 1, "c1"))
-    with arm(Order("fold.piece", "raise", visit=2)), pytest.raises(Crash):
+    with arm(CrashOrder("fold.piece", "raise", visit=2)), pytest.raises(Crash):
         database.fold()
     Database.close_all()
     text = bytearray(file.read_bytes())
@@ -217,7 +217,7 @@ def fold_half(path: Path) -> None:
     database = Database.open(path, version, epoch=1, identity=ME)
     step(database, {"large": b"x" * 20_000, **{f"4-{part}": b"x" * 100 for part in range(0, 40, 2)}})
     database.freeze(VersionId(version.version + 1, version.step + 1, "half"))
-    with arm(Order("fold.piece", "raise", visit=12)), pytest.raises(Crash):
+    with arm(CrashOrder("fold.piece", "raise", visit=12)), pytest.raises(Crash):
         database.fold()
     Database.close_all()
 

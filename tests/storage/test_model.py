@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
-from faults.points import Crash, Order, Point, arm
+from faults.points import Crash, CrashOrder, Point, arm
 from storage import committed, errors, folding, parts
 from storage.database import Database
 from storage.keys import record_key
@@ -118,7 +118,7 @@ class Model(RuleBasedStateMachine):
         """A fold that stops after some transactions, if it has more."""
         assert self.frozen is not None
         self.complete = [self.complete[-1]]
-        with arm(Order("fold.piece", "raise", visit=pieces)):
+        with arm(CrashOrder("fold.piece", "raise", visit=pieces)):
             try:
                 self.opened().fold()
             except Crash:
@@ -134,7 +134,7 @@ class Model(RuleBasedStateMachine):
         elif point is None:
             assert self.opened().compact()
         else:
-            with arm(Order(point, "raise")), pytest.raises(Crash):
+            with arm(CrashOrder(point, "raise")), pytest.raises(Crash):
                 self.opened().compact()
 
     @rule()

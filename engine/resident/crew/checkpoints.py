@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from base.version import VersionId
 from engine.resident.crew.workers import Workers
 from engine.resident.frames import Buffer
-from engine.resident.messages import Contents, Fold, Folded, Freeze, Hurry, Read
+from engine.resident.messages import Contents, FoldLayer, FreezeLayer, Hurry, LayerFolded, Read
 
 
 class CrewCheckpoints:
@@ -18,7 +18,7 @@ class CrewCheckpoints:
         """Sets every worker's changes since the last version aside as `version`. Called at a drained boundary. `in_error`: the views that have
         no answer in the version; None if they are those of the version before."""
         views = None if in_error is None else tuple(sorted(in_error))
-        self._workers.ask(Freeze(version=version, in_error=views))
+        self._workers.ask(FreezeLayer(version=version, in_error=views))
 
     def hurry(self) -> None:
         """Something waits for the fold under way."""
@@ -27,12 +27,12 @@ class CrewCheckpoints:
     def begin_fold(self, *, may_rewrite: bool) -> None:
         """Makes the frozen changes durable, beside the steps. `poll_folds` tells when it is over. `may_rewrite`: whether files that are mostly
         free may be rewritten."""
-        self._workers.roster.begin(Fold, dict.fromkeys(self._workers.numbers, Fold(may_rewrite=may_rewrite)))
+        self._workers.roster.begin(FoldLayer, dict.fromkeys(self._workers.numbers, FoldLayer(may_rewrite=may_rewrite)))
 
-    def poll_folds(self) -> dict[int, Folded] | None:
+    def poll_folds(self) -> dict[int, LayerFolded] | None:
         """The answers to `begin_fold`; None until all workers have answered. Raises the fault of a fold that failed, without waiting for the
         others."""
-        answers = self._workers.poll_answers(Fold)
+        answers = self._workers.poll_answers(FoldLayer)
         for number, answer in (answers or {}).items():
             self._workers.note_disk_use(number, sum(answer.table_bytes.values()), answer.free_bytes)
         return answers
@@ -40,7 +40,7 @@ class CrewCheckpoints:
     @property
     def folding(self) -> list[int]:
         """The workers that have not answered `begin_fold`."""
-        return self._workers.roster.workers_asked(Fold)
+        return self._workers.roster.workers_asked(FoldLayer)
 
     def begin_read(self, views: Sequence[str], revision: int, *, checks_errors: bool) -> None:
         """Has every worker read the views of a revision, beside the steps. `contents` tells when that is over. `checks_errors`: as in

@@ -37,15 +37,15 @@ from engine.resident.crew.store import CrewStore
 from engine.resident.crew.workers import DiskUse, Workers
 from engine.resident.entry import Assignment
 from engine.resident.launcher import Launcher
-from engine.resident.liveness import Limits
+from engine.resident.liveness import LivenessLimits
 from engine.resident.messages import (
     Create,
     Enter,
-    Fence,
-    Join,
+    FenceDatabase,
+    JoinPeers,
     Leave,
     NewDatabase,
-    Open,
+    OpenDatabase,
     Register,
     Remove,
     Stop,
@@ -66,7 +66,7 @@ class CrewLimits:
     """`register_s`: how long it may take until tasks have registered for all workers, in seconds. `liveness`: see liveness.py."""
 
     register_s: float
-    liveness: Limits
+    liveness: LivenessLimits
 
 
 class Crew:
@@ -172,12 +172,12 @@ class Crew:
     def fence(self, numbers: Iterable[int] | None = None) -> dict[int, FencedState]:
         """Fences the databases of these workers, or of all: no older run can change them from now on. Returns what each of them can open."""
         asked = self.numbers if numbers is None else tuple(numbers)
-        found = self._roster.ask_each(dict.fromkeys(asked, Fence()))
+        found = self._roster.ask_each(dict.fromkeys(asked, FenceDatabase()))
         return {number: FencedState(answer.versions, answer.number) for number, answer in found.items()}
 
     def open(self, version: VersionId, fenced: Mapping[int, FencedState]) -> dict[int, SlotSet]:
         """The databases that were fenced open `version`, durably, and discard the other one. Returns the slots that each of them owns."""
-        orders = {number: Open(version=version, fenced=fenced[number].number) for number in sorted(fenced)}
+        orders = {number: OpenDatabase(version=version, fenced=fenced[number].number) for number in sorted(fenced)}
         answers = self._roster.ask_each(orders)
         for number, answer in answers.items():
             self._workers.note_disk_use(number, answer.state_bytes, answer.free_bytes)
@@ -189,7 +189,7 @@ class Crew:
         self._workers.placement = placement
         self._seniority = [number for number in self._seniority if number in placement.owned]
         members = tuple((number, self._roster.members[number].registered.address) for number in self._seniority)
-        self._workers.ask(Join(members=members, placement=placement))
+        self._workers.ask(JoinPeers(members=members, placement=placement))
 
     # Workers that come and go while steps run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from engine.resident.crew.workers import Workers
-from engine.resident.messages import Adopt, Clear, Foresee, Measure, Size
+from engine.resident.messages import AdoptProgram, ClearTables, Foresee, MeasureDifferences, Size
 
 
 class CrewPrograms:
@@ -13,7 +13,7 @@ class CrewPrograms:
 
     def __init__(self, workers: Workers, revision: int) -> None:
         self._workers = workers
-        self._order: Adopt | None = None
+        self._order: AdoptProgram | None = None
         self.readable = frozenset({revision})
 
     def foresee(self, topic: str, digests: Sequence[str]) -> None:
@@ -25,7 +25,7 @@ class CrewPrograms:
         """Raises the fault of a worker that had one."""
         return self._workers.poll_answers(Foresee) is not None
 
-    def adopt(self, order: Adopt) -> None:
+    def adopt(self, order: AdoptProgram) -> None:
         """All workers run this program from the next step on. Called at a drained boundary."""
         self._workers.ask(order)
         self._order, self._workers.program = order, order.digest
@@ -44,11 +44,11 @@ class CrewPrograms:
 
     def clear(self, numbers: Iterable[int], bytes_max: int) -> bool:
         """Removes tables of these nodes, at a drained boundary. Returns whether nothing is left on any worker."""
-        order = Clear(numbers=tuple(sorted(numbers)), bytes_max=bytes_max)
+        order = ClearTables(numbers=tuple(sorted(numbers)), bytes_max=bytes_max)
         return all(answer.is_done for answer in self._workers.ask(order).values())
 
     def measure(self, numbers: Sequence[int]) -> list[Size]:
         """The sizes of the differences that these nodes hold on all workers, in order."""
-        answers = self._workers.ask(Measure(numbers=tuple(numbers))).values()
+        answers = self._workers.ask(MeasureDifferences(numbers=tuple(numbers))).values()
         parts = zip(*(answer.sizes for answer in answers), strict=True)
         return [Size(sum(each.come for each in part), sum(each.gone for each in part)) for part in parts]

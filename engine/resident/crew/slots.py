@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from base.slots import SlotSet
 from engine.errors import TaskLost
 from engine.resident.crew.workers import Workers
-from engine.resident.messages import Copied, Copy, GiveSlots, Place, ReleaseSlots, TakeSlots, Unstage, Weigh
+from engine.resident.messages import (
+    CopySlots,
+    GiveSlots,
+    ReleaseSlots,
+    SlotsCopied,
+    TakeSlots,
+    Unstage,
+    UsePlacement,
+    Weigh,
+)
 from storage.transaction import CutNumber
 
 
@@ -24,13 +33,13 @@ class CrewSlots:
         answers = self._workers.poll_answers(Weigh)
         return None if answers is None else sum(answer.total_bytes for answer in answers.values())
 
-    def begin_copying(self, source: int, order: Copy) -> None:
+    def begin_copying(self, source: int, order: CopySlots) -> None:
         """Has a worker send copies of slots to another, beside the steps. `poll_copies` tells when that is over."""
-        self._workers.roster.begin(Copy, {source: order})
+        self._workers.roster.begin(CopySlots, {source: order})
 
-    def poll_copies(self) -> dict[int, Copied]:
+    def poll_copies(self) -> dict[int, SlotsCopied]:
         """What the sources have copied that have answered since the last call. Raises the fault of a worker."""
-        return self._workers.poll_each(Copy)
+        return self._workers.poll_each(CopySlots)
 
     def unstage(self) -> None:
         """All workers discard what was copied and has not moved. No copying is under way."""
@@ -54,5 +63,5 @@ class CrewSlots:
             raise TaskLost(f"worker {source} gave {given.slots}, and was to give some of {slots}")
         roster.ask_each({source: ReleaseSlots(number=number, slots=given.slots)})
         workers.placement = workers.placement.with_moved(given.slots, source, destination)
-        workers.send(Place(placement=workers.placement))
+        workers.send(UsePlacement(placement=workers.placement))
         return given.slots, given.moved_bytes

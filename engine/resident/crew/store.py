@@ -9,7 +9,7 @@ import structlog
 
 from base.version import VersionId
 from engine.resident.crew.workers import Workers
-from engine.resident.messages import Restore, Store, Stored
+from engine.resident.messages import RestoreDatabase, StoreVersion, VersionStored
 from engine.resident.roster import POLL_SECONDS
 from storage.remote.errors import StoreUnreachable
 
@@ -24,17 +24,17 @@ class CrewStore:
         """The workers of `prefixes` begin to upload their state of a version, beside the steps. `poll` tells when that is over. `former`: the
         chains of the version that was stored before, by worker."""
         orders = {
-            number: Store(version=version, former=former.get(number), prefix=prefix)
+            number: StoreVersion(version=version, former=former.get(number), prefix=prefix)
             for number, prefix in prefixes.items()
         }
-        self._workers.roster.begin(Store, orders)
+        self._workers.roster.begin(StoreVersion, orders)
 
-    def poll(self) -> dict[int, Stored] | None:
+    def poll(self) -> dict[int, VersionStored] | None:
         """The answers to `begin`; None until all have answered, also if one has failed, because the next upload comes after all of them. A
         worker that has left meanwhile is not among them. Raises the fault of the lowest worker that had one, and TaskLost if a worker was
         lost."""
         self._workers.roster.poll(0.0)
-        answers = self._workers.roster.poll_answers(Store)
+        answers = self._workers.roster.poll_answers(StoreVersion)
         return None if answers is None else {number: answer for number, (answer, _) in answers.items()}
 
     def restore(self, version: VersionId, chains: Mapping[int, str], distrusted: Collection[int]) -> None:
@@ -45,15 +45,15 @@ class CrewStore:
             return
         roster = self._workers.roster
         orders = {
-            number: Restore(version=version, chain=chain, trusts=number not in distrusted)
+            number: RestoreDatabase(version=version, chain=chain, trusts=number not in distrusted)
             for number, chain in chains.items()
         }
-        roster.begin(Restore, orders)
+        roster.begin(RestoreDatabase, orders)
         while True:
             roster.poll(POLL_SECONDS)
             with suppress(StoreUnreachable):
-                roster.raise_failures(Restore)
-            if roster.poll_answers(Restore) is not None:
+                roster.raise_failures(RestoreDatabase)
+            if roster.poll_answers(RestoreDatabase) is not None:
                 break
         for number in sorted(chains):
             host = roster.members[number].registered.host

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from base.slots import SlotSet
 from base.version import VersionId
-from engine.resident.messages.message import Answer, Beside, Notice, Order
+from engine.resident.messages.message import Answer, BesideOrder, Notice, Order
 
 
-class Frozen(Answer):
+class LayerFrozen(Answer):
     version: VersionId
 
 
-class Freeze(Order[Frozen]):
+class FreezeLayer(Order[LayerFrozen]):
     """`in_error`: the views that have no answer in the version; None if they are those of the version before."""
 
     version: VersionId
     in_error: tuple[str, ...] | None
 
 
-class Folded(Answer):
+class LayerFolded(Answer):
     """The versions that the database can open now, and its sizes in bytes: live state by table, and disk space by layer. `free_bytes`: on the
     disk."""
 
@@ -28,9 +28,9 @@ class Folded(Answer):
     free_bytes: int
 
 
-class Fold(Beside[Folded]):
-    """Begins a fold, which runs beside the steps. `Folded` or `Failed` answers when it is over. `may_rewrite`: whether the file may be rewritten
-    after it, if much of it is free."""
+class FoldLayer(BesideOrder[LayerFolded]):
+    """Begins a fold, which runs beside the steps. `LayerFolded` or `Failed` answers when it is over. `may_rewrite`: whether the file may be
+    rewritten after it, if much of it is free."""
 
     may_rewrite: bool
 
@@ -46,7 +46,7 @@ class Contents(Answer):
     owned: SlotSet
 
 
-class Read(Beside[Contents]):
+class Read(BesideOrder[Contents]):
     """Reads what kept views hold as of the last complete checkpoint, beside the steps. `Contents` or `Failed` answers. `revision`: the one whose
     views they are. `checks_errors`: as in `read_views`."""
 

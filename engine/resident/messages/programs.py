@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from base.options import OutputFormatName
-from engine.resident.messages.message import Answer, Beside, Order
+from engine.resident.messages.message import Answer, BesideOrder, Order
 from io_kafka.formats.encodings import SchemaIds
 from io_kafka.formats.table import ids_of, name_of
 
@@ -14,7 +14,7 @@ class Foreseen(Answer):
     digests: tuple[str, ...]
 
 
-class Foresee(Beside[Foreseen]):
+class Foresee(BesideOrder[Foreseen]):
     """Read these documents of the topic beside the steps, so that their programs can be adopted without waiting for them."""
 
     topic: str
@@ -36,11 +36,11 @@ class RegisteredIds(NamedTuple):
         return ids_of(self.format, self.value, self.key)
 
 
-class Adopted(Answer):
+class ProgramAdopted(Answer):
     step: int
 
 
-class Adopt(Order[Adopted]):
+class AdoptProgram(Order[ProgramAdopted]):
     """The steps from `step` on run the program with this document, which is in `topic` (engine/run/program_document.py).
 
     `first`: the first step of the program, which is before `step` if the worker has opened a later version. `topics`: of the sources, by handle.
@@ -60,13 +60,13 @@ class Adopt(Order[Adopted]):
     later: tuple[str, ...]
 
 
-class Cleared(Answer):
+class TablesCleared(Answer):
     """`is_done`: whether nothing is left."""
 
     is_done: bool
 
 
-class Clear(Order[Cleared]):
+class ClearTables(Order[TablesCleared]):
     """Removes tables of the nodes with these numbers, but not many more bytes than `bytes_max`."""
 
     numbers: tuple[int, ...]
@@ -80,13 +80,13 @@ class Size(NamedTuple):
     gone: int
 
 
-class Measured(Answer):
+class DifferencesMeasured(Answer):
     """In the order that was asked for."""
 
     sizes: tuple[Size, ...]
 
 
-class Measure(Order[Measured]):
+class MeasureDifferences(Order[DifferencesMeasured]):
     """How large the differences are that the nodes with these numbers hold."""
 
     numbers: tuple[int, ...]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from base.slots import SlotSet
 from engine.model.placement import Placement
 from engine.resident.messages.life import WireFault
-from engine.resident.messages.message import Answer, Beside, Notice, Order, PeerMessage
+from engine.resident.messages.message import Answer, BesideOrder, Notice, Order, PeerMessage
 from storage.transaction import CutNumber
 
 
-class Place(Notice):
+class UsePlacement(Notice):
     """The placement from now on. It has no answer, because each step names the placement that it has."""
 
     placement: Placement
@@ -21,13 +21,13 @@ class Weighed(Answer):
     total_bytes: int
 
 
-class Weigh(Beside[Weighed]):
+class Weigh(BesideOrder[Weighed]):
     """Estimates the bytes of each slot, beside the steps. The answer has the sum over `slots`."""
 
     slots: SlotSet
 
 
-class Copied(Answer):
+class SlotsCopied(Answer):
     """The other worker has so many bytes more of a portion, which has these slots. `is_done`: whether it has all of it that was pinned."""
 
     slots: SlotSet
@@ -35,7 +35,7 @@ class Copied(Answer):
     is_done: bool
 
 
-class Copy(Beside[Copied]):
+class CopySlots(BesideOrder[SlotsCopied]):
     """Copies of a portion go to worker `to`, beside the steps: `bytes_max` more, about, and at least one run. If all portions before it are
     done, a new one begins, with the first of these slots that have about `bytes_wanted` together, and at least one; its runs are pinned then."""
 

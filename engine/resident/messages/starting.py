@@ -12,7 +12,7 @@ from engine.resident.messages.message import Answer, Notice, Order, Report
 from storage.identity import FoundDatabase, UnneededDatabase
 
 
-class Address(NamedTuple):
+class SocketAddress(NamedTuple):
     host: str
     port: int
 
@@ -32,7 +32,7 @@ class Register(Report):
     token: str
     host: str
     pid: int
-    address: Address
+    address: SocketAddress
     fingerprint: str
     release: str
     folder: str
@@ -97,16 +97,16 @@ class Create(Order[Created]):
     new: NewDatabase
 
 
-class Fenced(Answer):
+class DatabaseFenced(Answer):
     versions: tuple[VersionId, ...]
     number: int
 
 
-class Fence(Order[Fenced]):
+class FenceDatabase(Order[DatabaseFenced]):
     """Makes every write of an older term to the database fail."""
 
 
-class Opened(Answer):
+class DatabaseOpened(Answer):
     """`owned`: the slots of which the database has the state, and `state_bytes` its size. `free_bytes`: on the disk."""
 
     step: int
@@ -115,8 +115,8 @@ class Opened(Answer):
     free_bytes: int
 
 
-class Open(Order[Opened]):
-    """`fenced`: the number that `Fenced` returned."""
+class OpenDatabase(Order[DatabaseOpened]):
+    """`fenced`: the number that `DatabaseFenced` returned."""
 
     version: VersionId
     fenced: int
@@ -132,15 +132,15 @@ class Enter(Order[Entered]):
     step: int
 
 
-class Joined(Answer):
+class PeersJoined(Answer):
     """The worker is connected to all others."""
 
 
-class Join(Order[Joined]):
+class JoinPeers(Order[PeersJoined]):
     """The workers with their addresses, in the order in which they joined. A worker connects to those before it and waits for those behind it;
     connections that there are stay, and those to workers that are not named end."""
 
-    members: tuple[tuple[int, Address], ...]
+    members: tuple[tuple[int, SocketAddress], ...]
     placement: Placement
 
 

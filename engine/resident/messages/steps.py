@@ -7,7 +7,7 @@ from typing import ClassVar
 from engine.operators.base import TimeReport, Work
 from engine.operators.error_rows import ErrorRows
 from engine.resident.messages.message import Answer, Order, PeerMessage
-from engine.run.sources import Checksum, Reading
+from engine.run.sources import Checksum, PartitionReading
 from engine.run.step_input import StepInput
 from engine.run.tasks import StageTimes
 from io_kafka.registry.unknown import UnknownSchemas
@@ -28,7 +28,7 @@ class StepDone(Answer):
     times: TimeReport
     errors: dict[int, ErrorRows]
     work: dict[int, Work]
-    readings: tuple[Reading, ...]
+    readings: tuple[PartitionReading, ...]
     border_us: int | None
     unknown: tuple[UnknownSchemas, ...]
 
@@ -41,7 +41,8 @@ class StepAbandoned(Answer):
 
 class RunStep(Order[StepDone | StepAbandoned]):
     """`serial` numbers the orders to run a step within a term: a step that failed on too large an input is run again, and messages of the two
-    tries must not mix. `placement`: the number of that which the step has. `program`: the name of the program that the step runs; see Adopt."""
+    tries must not mix. `placement`: the number of that which the step has. `program`: the name of the program that the step runs; see
+    AdoptProgram."""
 
     serial: int
     placement: int
@@ -76,7 +77,7 @@ class Stop(Order[Stopped]):
     step: int
 
 
-class Rows(PeerMessage):
+class StageRows(PeerMessage):
     """What `stage` of a step sends to one peer, exactly once and also if there are no rows. `serial` is that of the order to run the step. The
     frame's buffers are the rows of `channels`, which are positions in the plan's order of channels. `broken`: the stage has failed, so nobody
     may go on with the step."""

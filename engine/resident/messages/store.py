@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from base.version import VersionId
-from engine.resident.messages.message import Answer, Beside
+from engine.resident.messages.message import Answer, BesideOrder
 
 
-class Stored(Answer):
-    """The store has the worker's state of the version. `chain` says where, as JSON (storage/remote/chain.py). `bytes`: that were written for it,
-    and `base_bytes` those of them that are a new base."""
+class VersionStored(Answer):
+    """The store has the worker's state of the version. `chain` says where, as JSON (storage/remote/chain.py). `bytes`: that were written for
+    it."""
 
     chain: str
     bytes: int
-    base_bytes: int
 
 
-class Store(Beside[Stored]):
+class StoreVersion(BesideOrder[VersionStored]):
     """Uploads the worker's state of a complete version, beside the steps. `former`: the chain of the version that was stored before, which the
-    new one may go on from. `prefix`: with which the names of new objects begin. `Stored` or `Failed` answers."""
+    new one may go on from. `prefix`: with which the names of new objects begin. `VersionStored` or `Failed` answers."""
 
     version: VersionId
     former: str | None
     prefix: str
 
 
-class Restored(Answer):
+class DatabaseRestored(Answer):
     """The database is there, at the version of the chain."""
 
 
-class Restore(Beside[Restored]):
+class RestoreDatabase(BesideOrder[DatabaseRestored]):
     """Makes the worker's database of what the store has. `version`: the one that is wanted. A database of the worker that is there is removed,
-    unless the coordinator `trusts` it and it can open the version. The worker has no database open. `Restored` or `Failed` answers."""
+    unless the coordinator `trusts` it and it can open the version. The worker has no database open. `DatabaseRestored` or `Failed` answers."""
 
     version: VersionId
     chain: str

@@ -10,7 +10,7 @@ from base.text.patterns import Patterns
 from io_kafka.formats.avro import declare, write
 from io_kafka.formats.avro.read import parse_avro, parse_plain_avro
 from io_kafka.formats.descriptor import Format, FromRegistry, Ops, Reading, Writing
-from io_kafka.formats.encodings import Avro, AvroIds, Part, PlainAvro
+from io_kafka.formats.encodings import Avro, AvroIds, MessagePart, PlainAvro
 from io_kafka.formats.identity import digest_of_schema
 from io_kafka.formats.json_format import keys_beside
 from io_kafka.formats.parse import Parsed
@@ -20,19 +20,21 @@ SCHEMA, FRAMING = "avro.schema", "avro.framing"
 """The names of properties."""
 
 
-def _values(encoding: Avro, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+def _values(encoding: Avro, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: MessagePart) -> Parsed:
     return parse_avro(values, schema, encoding, part)
 
 
 def _keys(encoding: Avro, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:
-    return parse_avro(keys, schema, encoding, Part.KEY)
+    return parse_avro(keys, schema, encoding, MessagePart.KEY)
 
 
 def _identity(encoding: Avro) -> dict[str, str]:
     return {} if encoding.reader is None else {SCHEMA: digest_of_schema(encoding.reader)}
 
 
-def _plain_values(encoding: PlainAvro, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+def _plain_values(
+    encoding: PlainAvro, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: MessagePart
+) -> Parsed:
     return parse_plain_avro(values, schema, encoding)
 
 

@@ -20,7 +20,7 @@ from io_kafka.formats.avro.resolve import column_numbers, columns_of
 from io_kafka.formats.avro.schema import BadSchema, parse_schema, schema_fields_of, type_text
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import row_columns
-from io_kafka.formats.encodings import Avro, Part, PlainAvro
+from io_kafka.formats.encodings import Avro, MessagePart, PlainAvro
 from io_kafka.formats.envelopes import why_no_row
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.parse import Parsed
@@ -31,7 +31,7 @@ HEADER_BYTES = 5
 Columns = Callable[[Cursor, Int64s], list[pa.Array]]
 
 
-def parse_avro(values: pa.Array, schema: pa.Schema, encoding: Avro, part: Part = Part.ROW) -> Parsed:
+def parse_avro(values: pa.Array, schema: pa.Schema, encoding: Avro, part: MessagePart = MessagePart.ROW) -> Parsed:
     """`values`: binary; a null is an empty message. `schema`: the columns of the part. Raises RegistryUnreachable and RegistryRefused."""
     ids, faults = schema_ids(values)
     order = np.argsort(ids, kind="stable")
@@ -135,23 +135,23 @@ def _read(
 
 
 @lru_cache(maxsize=1024)  # of a process: one for each schema of a writer and each use of it
-def _columns(encoding: Avro, number: int, schema: pa.Schema, part: Part) -> Columns:
+def _columns(encoding: Avro, number: int, schema: pa.Schema, part: MessagePart) -> Columns:
     """Raises BadSchema and UnknownSchema."""
     found = registry_at(encoding.registry).schema(number)
     if found.kind != "AVRO":
         raise BadSchema(f"it is a schema of {found.kind}, and the table's format is avro")
     writer = parse_schema(found.text, found.references)
-    if part is Part.KEY and not isinstance(writer, avro.Record):
+    if part is MessagePart.KEY and not isinstance(writer, avro.Record):
         if len(schema) != 1:
             raise BadSchema(f"the key is {type_text(writer)}, and no record of {', '.join(schema.names)}")
         writer = avro.Record("key", [avro.Field(schema.names[0], writer)])
     if not isinstance(writer, avro.Record):
         raise BadSchema(f"the writer's type is {type_text(writer)}, and rows need a record")
-    if part is Part.KEY:
-        writer = _with_columns(writer, schema, _reader(encoding, Part.ROW))
+    if part is MessagePart.KEY:
+        writer = _with_columns(writer, schema, _reader(encoding, MessagePart.ROW))
         check_key({field.name for field in writer.fields}, schema)
     else:
-        _check_row(_row_of(writer, part), row_columns(schema, part), _reader(encoding, Part.ROW))
+        _check_row(_row_of(writer, part), row_columns(schema, part), _reader(encoding, MessagePart.ROW))
     return columns_of(writer, list(schema), _reader(encoding, part), "")
 
 
@@ -172,9 +172,9 @@ def _with_columns(writer: avro.Record, schema: pa.Schema, reader: avro.Record | 
     return avro.Record(writer.name, [replace(field, name=names.get(field.name, field.name)) for field in writer.fields])
 
 
-def _row_of(writer: avro.Record, part: Part) -> avro.Record | None:
+def _row_of(writer: avro.Record, part: MessagePart) -> avro.Record | None:
     """The record of a row: the writer's own, or what a change has as its image."""
-    if part is Part.ROW:
+    if part is MessagePart.ROW:
         return writer
     after = next((field.type for field in writer.fields if field.name == "after"), None)
     branches = after.branches if isinstance(after, avro.Union) else (after,)
@@ -196,12 +196,12 @@ def check_row(names: Sequence[str], columns: Set[str]) -> None:
         raise BadSchema(f"it {reason}")
 
 
-def _reader(encoding: Avro, part: Part) -> avro.Record | None:
+def _reader(encoding: Avro, part: MessagePart) -> avro.Record | None:
     """The reader's schema of a part, if the table names one."""
-    if encoding.reader is None or part is Part.KEY:
+    if encoding.reader is None or part is MessagePart.KEY:
         return None
     row = parse_schema(encoding.reader)
     assert isinstance(row, avro.Record), "the project was checked"
-    if part is Part.ROW:
+    if part is MessagePart.ROW:
         return row
     return avro.Record("envelope", [avro.Field("before", row), avro.Field("after", row)])

@@ -25,7 +25,7 @@ from io_kafka.formats.connect.conversion import Conversion, Convert, Manner, con
 from io_kafka.formats.connect.types import VARIABLE_DECIMAL, Map, Plain, Struct, Type, is_schema, type_of, type_text
 from io_kafka.formats.connect.wrapper import Form, Group, form_of, groups_of, perhaps_null
 from io_kafka.formats.debezium import FROM_MONGODB, row_columns
-from io_kafka.formats.encodings import Part
+from io_kafka.formats.encodings import MessagePart
 from io_kafka.formats.envelopes import NAMES_SHOWN, why_no_row
 from io_kafka.formats.exact import RowReader, nullable
 from io_kafka.formats.jackson import Malformed, parse_object, text_of
@@ -42,11 +42,11 @@ A_TOMBSTONE = "its payload is null: a tombstone deletes by key, so it needs mode
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedColumns:
     """What messages are read as. `schema`: the columns. `patterns`: of dates and timestamps that come as text."""
 
     schema: pa.Schema
-    part: Part
+    part: MessagePart
     patterns: Patterns
 
 
@@ -76,7 +76,7 @@ class _PayloadReader(RowReader):
         self._required = []
 
 
-def parse_wrapped(values: pa.Array, wanted: Wanted, plain: ParsePlain) -> Parsed:
+def parse_wrapped(values: pa.Array, wanted: WantedColumns, plain: ParsePlain) -> Parsed:
     """`values`: binary; a null is an empty message. `plain` reads messages that are not wrapped, and payloads without a schema."""
     groups = groups_of(values)
     if not groups:
@@ -180,7 +180,7 @@ def merge_parts(found: list[tuple[Int64s, Parsed]], schema: pa.Schema) -> Parsed
     return Parsed(rows, places, faults)
 
 
-def parse_typed(payloads: pa.Array, text: bytes, wanted: Wanted) -> Parsed:
+def parse_typed(payloads: pa.Array, text: bytes, wanted: WantedColumns) -> Parsed:
     """Payloads that all have the schema of this text."""
     try:
         typed = _typed_schema(text, wanted)
@@ -194,7 +194,7 @@ def refuse_all(count: int, schema: pa.Schema, reason: str) -> Parsed:
     return Parsed(none, np.zeros(0, np.int64), [(row, reason) for row in range(count)])
 
 
-def read_typed(payloads: pa.Array, typed: Typed, wanted: Wanted) -> Parsed:
+def read_typed(payloads: pa.Array, typed: Typed, wanted: WantedColumns) -> Parsed:
     texts, patterns = _between(payloads, *typed.around), wanted.patterns
     if typed.numeric is None or not _has_numbers(texts, typed.numeric, patterns):
         return _convert(payloads, parse(texts, typed.usual.raw, typed.usual.reader, patterns), typed.usual, wanted)
@@ -217,7 +217,7 @@ def _has_numbers(texts: pa.Array, numeric: Way, patterns: Patterns) -> bool:
     return first is not None and not first[1].any()
 
 
-def _convert(payloads: pa.Array, parsed: Parsed, way: Way, wanted: Wanted) -> Parsed:
+def _convert(payloads: pa.Array, parsed: Parsed, way: Way, wanted: WantedColumns) -> Parsed:
     schema, part = wanted.schema, wanted.part
     faults = {row: A_TOMBSTONE if payloads[row].as_py() == b"null" else reason for row, reason in parsed.faults}
     wrong: dict[int, str] = {}
@@ -227,8 +227,8 @@ def _convert(payloads: pa.Array, parsed: Parsed, way: Way, wanted: Wanted) -> Pa
         for column, convert in zip(parsed.rows.columns, way.converts, strict=True)
     ]
     for field, column in zip(schema, columns, strict=True):
-        if not field.nullable and column.null_count and part is not Part.KEY:  # a key's NULL was sent
-            reason = NO_OP if part is Part.ENVELOPE else f"column {field.name}: null, but declared NOT NULL"
+        if not field.nullable and column.null_count and part is not MessagePart.KEY:  # a key's NULL was sent
+            reason = NO_OP if part is MessagePart.ENVELOPE else f"column {field.name}: null, but declared NOT NULL"
             for row in np.flatnonzero(nulls_of(column)).tolist():
                 wrong.setdefault(row, reason)
     faults |= {int(parsed.at[row]): reason for row, reason in wrong.items()}
@@ -255,31 +255,31 @@ def _read_schema(text: bytes) -> Type:
 
 
 @lru_cache(maxsize=1024)  # of a process: one for each schema in use and each use of it
-def _typed_schema(text: bytes, wanted: Wanted) -> Typed:
+def _typed_schema(text: bytes, wanted: WantedColumns) -> Typed:
     """Raises Malformed."""
     return typed_of(_read_schema(text), wanted)
 
 
-def typed_of(type_: Type, wanted: Wanted) -> Typed:
+def typed_of(type_: Type, wanted: WantedColumns) -> Typed:
     """Raises Malformed if the type has no rows of such columns."""
     schema, part = wanted.schema, wanted.part
     around = (b"", b"")
     has_columns = isinstance(type_, Map) or (isinstance(type_, Struct) and type_.name != VARIABLE_DECIMAL)
     if not has_columns:
-        if part is not Part.KEY or len(schema) != 1:
-            what = f"the key columns {', '.join(schema.names)}" if part is Part.KEY else "rows"
+        if part is not MessagePart.KEY or len(schema) != 1:
+            what = f"the key columns {', '.join(schema.names)}" if part is MessagePart.KEY else "rows"
             raise Malformed(f"its schema is {type_text(type_)}, and {what} need a struct")
         name = schema.names[0]
         type_ = Struct(None, ((name, type_),))
         around = (f"{{{json.dumps(name, ensure_ascii=False)}:".encode(), b"}")
-    if part is not Part.KEY and isinstance(type_, Struct):
-        of_row = type_ if part is Part.ROW else type_.member("after")
+    if part is not MessagePart.KEY and isinstance(type_, Struct):
+        of_row = type_ if part is MessagePart.ROW else type_.member("after")
         if isinstance(of_row, Struct):
             _check_row(of_row, row_columns(schema, part))
         elif isinstance(of_row, Plain):
             raise Malformed(f"its schema has {type_text(of_row)} as after{FROM_MONGODB}")
     try:
-        if part is Part.KEY and isinstance(type_, Struct):
+        if part is MessagePart.KEY and isinstance(type_, Struct):
             _check_key(type_, schema)
         usual, numeric = (_way(type_, schema, Manner(numeric, wanted.patterns)) for numeric in (False, True))
     except Ambiguous as fault:

@@ -10,7 +10,15 @@ import pyarrow as pa
 from base.arrays import Int64s
 from base.text.columns import bytes_of, nulls_of
 from io_kafka.formats.connect.json_schema import type_of_text
-from io_kafka.formats.connect.read import ParsePlain, Typed, Wanted, merge_parts, read_typed, refuse_all, typed_of
+from io_kafka.formats.connect.read import (
+    ParsePlain,
+    Typed,
+    WantedColumns,
+    merge_parts,
+    read_typed,
+    refuse_all,
+    typed_of,
+)
 from io_kafka.formats.connect.types import Unknown
 from io_kafka.formats.cursor import cut_out
 from io_kafka.formats.encodings import JsonWithRegistry
@@ -22,7 +30,7 @@ HEADER_BYTES = 5
 _SHORT = "it begins with 0, as a registry's messages do, and then has no schema id"
 
 
-def parse_registered(values: pa.Array, encoding: JsonWithRegistry, wanted: Wanted, others: ParsePlain) -> Parsed:
+def parse_registered(values: pa.Array, encoding: JsonWithRegistry, wanted: WantedColumns, others: ParsePlain) -> Parsed:
     """`others` reads what has no id. Raises RegistryUnreachable and RegistryRefused."""
     at = find_framed(values)
     if not len(at):
@@ -43,7 +51,9 @@ def _texts(values: pa.Array, at: Int64s) -> pa.Array:
     return cut_out(data, ends[1:][at].astype(np.int64) - lengths, lengths)
 
 
-def _of_schema(texts: pa.Array, number: int, encoding: JsonWithRegistry, wanted: Wanted, others: ParsePlain) -> Parsed:
+def _of_schema(
+    texts: pa.Array, number: int, encoding: JsonWithRegistry, wanted: WantedColumns, others: ParsePlain
+) -> Parsed:
     schema = wanted.schema
     if number < 0:
         return refuse_all(len(texts), schema, _SHORT)
@@ -58,7 +68,7 @@ def _of_schema(texts: pa.Array, number: int, encoding: JsonWithRegistry, wanted:
 
 
 @lru_cache(maxsize=1024)  # of a process: one for each schema of a producer and each use of it
-def _typed_schema(encoding: JsonWithRegistry, number: int, wanted: Wanted) -> Typed | None:
+def _typed_schema(encoding: JsonWithRegistry, number: int, wanted: WantedColumns) -> Typed | None:
     """None if the schema says nothing that JSON does not say itself. Raises Malformed and UnknownSchema."""
     found = registry_at(encoding.registry).schema(number)
     if found.kind != "JSON":

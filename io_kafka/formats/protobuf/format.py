@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from base.text.patterns import Patterns
 from io_kafka.formats.descriptor import Format, FromRegistry, Ops, Reading, Writing
-from io_kafka.formats.encodings import DescribedProtobuf, Part, Protobuf, ProtobufIds
+from io_kafka.formats.encodings import DescribedProtobuf, MessagePart, Protobuf, ProtobufIds
 from io_kafka.formats.identity import digest_of
 from io_kafka.formats.json_format import keys_beside
 from io_kafka.formats.parse import Parsed
@@ -22,13 +22,13 @@ DEFAULTS, DESCRIPTOR, MESSAGE = "emit.default.values", "protobuf.descriptor", "p
 """The names of properties."""
 
 
-def _values(encoding: Protobuf, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part) -> Parsed:
+def _values(encoding: Protobuf, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: MessagePart) -> Parsed:
     return parse_protobuf(values, schema, encoding, part)
 
 
 def _keys(encoding: Protobuf, keys: pa.Array, schema: pa.Schema, patterns: Patterns) -> Parsed:
     # A key of 0 is there, and no byte says so.
-    return parse_protobuf(keys, schema, replace(encoding, defaults=True), Part.KEY)
+    return parse_protobuf(keys, schema, replace(encoding, defaults=True), MessagePart.KEY)
 
 
 def _identity(encoding: Protobuf | DescribedProtobuf) -> dict[str, str]:
@@ -36,7 +36,7 @@ def _identity(encoding: Protobuf | DescribedProtobuf) -> dict[str, str]:
 
 
 def _described_values(
-    encoding: DescribedProtobuf, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: Part
+    encoding: DescribedProtobuf, source: SourceFormat, values: pa.Array, schema: pa.Schema, part: MessagePart
 ) -> Parsed:
     return parse_described(values, schema, encoding)
 

@@ -22,7 +22,7 @@ from io_kafka.formats.avro.read import HEADER_BYTES, check_key, check_row, merge
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import row_columns
-from io_kafka.formats.encodings import Part, Protobuf
+from io_kafka.formats.encodings import MessagePart, Protobuf
 from io_kafka.formats.exact import nullable
 from io_kafka.formats.parse import Parsed
 from io_kafka.registry.client import UnknownSchema, registry_at
@@ -36,7 +36,9 @@ PATH_MAX = 16
 """How many messages may be within each other. The compiler itself allows about 30, and nobody writes three."""
 
 
-def parse_protobuf(values: pa.Array, schema: pa.Schema, encoding: Protobuf, part: Part = Part.ROW) -> Parsed:
+def parse_protobuf(
+    values: pa.Array, schema: pa.Schema, encoding: Protobuf, part: MessagePart = MessagePart.ROW
+) -> Parsed:
     """`values`: binary; a null is an empty message. Raises RegistryUnreachable and RegistryRefused."""
     ids, faults = schema_ids(values)
     given = np.flatnonzero(ids >= 0)
@@ -95,7 +97,9 @@ def read_messages(
 
 
 @lru_cache(maxsize=1024)  # of a process: one for each message type of a writer and each use of it
-def _reader(encoding: Protobuf, number: int, path: tuple[int, ...], schema: pa.Schema, part: Part) -> ReadMessages:
+def _reader(
+    encoding: Protobuf, number: int, path: tuple[int, ...], schema: pa.Schema, part: MessagePart
+) -> ReadMessages:
     """Raises BadSchema and UnknownSchema."""
     from io_kafka.formats.protobuf.compile import compile_schema
     from io_kafka.formats.protobuf.resolve import columns_of
@@ -105,11 +109,11 @@ def _reader(encoding: Protobuf, number: int, path: tuple[int, ...], schema: pa.S
         raise BadSchema(f"it is a schema of {found.kind}, and the table's format is protobuf")
     pool, name = compile_schema(found.text, found.references)
     message = _message(list(pool.FindFileByName(name).message_types_by_name.values()), path)
-    if part is Part.KEY:
+    if part is MessagePart.KEY:
         check_key({field.name for field in message.fields}, schema)
     else:
         after = message.fields_by_name.get("after")
-        row = message if part is Part.ROW else after.message_type if after is not None else None
+        row = message if part is MessagePart.ROW else after.message_type if after is not None else None
         if row is not None:
             check_row([field.name for field in row.fields], row_columns(schema, part))
     return columns_of(message, list(schema), encoding.defaults)

@@ -26,7 +26,7 @@ from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.maps import with_repeated_keys
 from io_kafka.formats.protobuf.known import DATE, DECIMAL, TIMESTAMP
 from io_kafka.formats.protobuf.parts import days_of, decimals_of
-from io_kafka.formats.protobuf.values import NUMBERS, Number, read_number
+from io_kafka.formats.protobuf.values import NUMBERS, NumberType, read_number
 
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 WIDTHS = {FIXED64: 8, FIXED32: 4}
@@ -287,7 +287,7 @@ def _no_value(field: FieldDescriptor, kind: pa.DataType) -> str:
     return f"a value of {_type_text(field)} that does not fit {sql_type(kind)}"
 
 
-def _numbers(field: FieldDescriptor, number: Number, kind: pa.DataType, place: str) -> _Values:
+def _numbers(field: FieldDescriptor, number: NumberType, kind: pa.DataType, place: str) -> _Values:
     convert = read_number(field, number, kind)
     if convert is None:
         raise _not_read(field, kind, place)
@@ -337,7 +337,7 @@ def _map(field: FieldDescriptor, kind: pa.MapType, defaults: bool, place: str) -
     return put
 
 
-def _unpack(cursor: Cursor, spans: Spans, number: Number) -> Spans:
+def _unpack(cursor: Cursor, spans: Spans, number: NumberType) -> Spans:
     """Each value of the packed fields as a span of its own. In each round, every field that has values left gives one."""
     packed = spans.wires == DELIMITED
     inner = cursor.narrow(spans.begins, spans.ends)

@@ -23,7 +23,7 @@ Convert = Callable[[Cursor, Int64s], tuple[pa.Array, Bools]]
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberType:
     """`wire`: the wire type. `bits` and `signed` are those of the type; `zigzag`: 0, -1, 1, -2 are written as 0, 1, 2, 3."""
 
     wire: int
@@ -33,25 +33,25 @@ class Number:
     is_float: bool = False
 
 
-NUMBERS: dict[int, Number] = {
-    FieldDescriptor.TYPE_INT32: Number(_VARINT, 32),
-    FieldDescriptor.TYPE_INT64: Number(_VARINT, 64),
-    FieldDescriptor.TYPE_UINT32: Number(_VARINT, 32, signed=False),
-    FieldDescriptor.TYPE_UINT64: Number(_VARINT, 64, signed=False),
-    FieldDescriptor.TYPE_SINT32: Number(_VARINT, 32, zigzag=True),
-    FieldDescriptor.TYPE_SINT64: Number(_VARINT, 64, zigzag=True),
-    FieldDescriptor.TYPE_FIXED32: Number(_FIXED32, 32, signed=False),
-    FieldDescriptor.TYPE_FIXED64: Number(_FIXED64, 64, signed=False),
-    FieldDescriptor.TYPE_SFIXED32: Number(_FIXED32, 32),
-    FieldDescriptor.TYPE_SFIXED64: Number(_FIXED64, 64),
-    FieldDescriptor.TYPE_FLOAT: Number(_FIXED32, 32, is_float=True),
-    FieldDescriptor.TYPE_DOUBLE: Number(_FIXED64, 64, is_float=True),
-    FieldDescriptor.TYPE_BOOL: Number(_VARINT, 64, signed=False),
-    FieldDescriptor.TYPE_ENUM: Number(_VARINT, 32),
+NUMBERS: dict[int, NumberType] = {
+    FieldDescriptor.TYPE_INT32: NumberType(_VARINT, 32),
+    FieldDescriptor.TYPE_INT64: NumberType(_VARINT, 64),
+    FieldDescriptor.TYPE_UINT32: NumberType(_VARINT, 32, signed=False),
+    FieldDescriptor.TYPE_UINT64: NumberType(_VARINT, 64, signed=False),
+    FieldDescriptor.TYPE_SINT32: NumberType(_VARINT, 32, zigzag=True),
+    FieldDescriptor.TYPE_SINT64: NumberType(_VARINT, 64, zigzag=True),
+    FieldDescriptor.TYPE_FIXED32: NumberType(_FIXED32, 32, signed=False),
+    FieldDescriptor.TYPE_FIXED64: NumberType(_FIXED64, 64, signed=False),
+    FieldDescriptor.TYPE_SFIXED32: NumberType(_FIXED32, 32),
+    FieldDescriptor.TYPE_SFIXED64: NumberType(_FIXED64, 64),
+    FieldDescriptor.TYPE_FLOAT: NumberType(_FIXED32, 32, is_float=True),
+    FieldDescriptor.TYPE_DOUBLE: NumberType(_FIXED64, 64, is_float=True),
+    FieldDescriptor.TYPE_BOOL: NumberType(_VARINT, 64, signed=False),
+    FieldDescriptor.TYPE_ENUM: NumberType(_VARINT, 32),
 }
 
 
-def read_number(field: FieldDescriptor, number: Number, kind: pa.DataType) -> Convert | None:
+def read_number(field: FieldDescriptor, number: NumberType, kind: pa.DataType) -> Convert | None:
     """None if the field's type is not read as the column's."""
     if field.type == FieldDescriptor.TYPE_BOOL:
         is_read = kind == pa.bool_() or is_flag(field.name, kind)
@@ -69,7 +69,7 @@ def read_number(field: FieldDescriptor, number: Number, kind: pa.DataType) -> Co
     return _integers(number, kind)
 
 
-def _raw(number: Number, cursor: Cursor, rows: Int64s) -> Int64s:
+def _raw(number: NumberType, cursor: Cursor, rows: Int64s) -> Int64s:
     """Returns the numbers as 64 bits with a sign. Of a number of 32 bits, the lowest 32 bits count, as in Protobuf."""
     if number.wire == _VARINT:
         wide = cursor.varints(rows)
@@ -87,7 +87,7 @@ def _raw(number: Number, cursor: Cursor, rows: Int64s) -> Int64s:
     return np.where(low >= 1 << 31, low - (1 << 32), low) if number.signed else low
 
 
-def _integers(number: Number, kind: pa.DataType) -> Convert:
+def _integers(number: NumberType, kind: pa.DataType) -> Convert:
     def read(cursor: Cursor, rows: Int64s) -> tuple[pa.Array, Bools]:
         found = _raw(number, cursor, rows)
         wrong = (found < 0) & (not number.signed)

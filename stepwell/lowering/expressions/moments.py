@@ -48,9 +48,9 @@ def _strftime(pattern: str) -> str | None:
     out = []
     for part in patterns.parts_of(pattern):
         match part:
-            case patterns.Text(written):
+            case patterns.LiteralText(written):
                 out.append(written.replace("%", "%%"))
-            case patterns.Field(letter, count) if letter * count in _STRFTIME:
+            case patterns.PatternField(letter, count) if letter * count in _STRFTIME:
                 out.append(_STRFTIME[letter * count])
             case _:
                 return None

@@ -30,7 +30,7 @@ from engine.model.aggregates import Aggregate, AggregateCall, ValuesCall
 from engine.model.event_time import ClosingAggregate
 from engine.model.node import Types
 from engine.model.rows import Distinct
-from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Values
+from engine.operators.aggregate_functions import FUNCTIONS, ExtremeFunction, ValuesFunction
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import catalyst_type
@@ -159,11 +159,11 @@ def _distinct(below: int, types: Types, closing: Closing | None) -> Distinct | C
 
 
 def _aggregate_call(call: Call, position: int | None, type_: pa.DataType) -> AggregateCall:
-    if isinstance(FUNCTIONS[call.function], Values):
+    if isinstance(FUNCTIONS[call.function], ValuesFunction):
         return ValuesCall(
             call.function, position, distinct=call.distinct, type=type_, field=call.field, parameters=call.parameters
         )
-    signed = isinstance(FUNCTIONS[call.function], Extreme) and pa.types.is_floating(type_)
+    signed = isinstance(FUNCTIONS[call.function], ExtremeFunction) and pa.types.is_floating(type_)
     return AggregateCall(call.function, position, call.distinct, type_, signed_zeros=signed)
 
 

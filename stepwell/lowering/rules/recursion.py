@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from base.text.type_names import sql_type
-from engine.analysis.recursion_body import foreign_nodes, traces_of
+from engine.analysis.recursion_body import count_traces, foreign_nodes
 from engine.model.circuit import Node, Recursion
 from engine.model.rows import Source
 from engine.operators.recursion import BODY_TRACES_MAX
@@ -130,7 +130,7 @@ def _check(node: TreeNode, body: Sequence[Node]) -> None:
         raise UnsupportedPlan(
             node.kind, f"{' and '.join(foreign)} over the rows of a recursion, within it, is not supported", _REMEDY
         )
-    if traces_of(body) > BODY_TRACES_MAX:
+    if count_traces(body) > BODY_TRACES_MAX:
         raise UnsupportedPlan(
             node.kind,
             "the recursive part joins the recursive name with more than three tables",

@@ -29,8 +29,8 @@ from base.text.months import is_months
 from base.text.timestamps import DAY_US
 from base.text.type_names import sql_type
 from engine.accumulators.order import has_codes
-from engine.model.ordered import RANKING, Frame, Months, SortKey, Window, WindowCall, WindowFunction
-from engine.operators.aggregate_functions import FUNCTIONS, Extreme, Values
+from engine.model.ordered import RANKING, Months, SortKey, Window, WindowCall, WindowFrame, WindowFunction
+from engine.operators.aggregate_functions import FUNCTIONS, ExtremeFunction, ValuesFunction
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type, catalyst_type
 from stepwell.lowering.context import Lowering
@@ -66,7 +66,7 @@ _RANKS: dict[str, WindowFunction] = {
 }
 _VALUES: dict[str, WindowFunction] = {"First": "first_value", "Last": "last_value", "NthValue": "nth_value"}
 _LISTS: frozenset[WindowFunction] = frozenset(
-    name for name, function in FUNCTIONS.items() if isinstance(function, Values) and function.follows_rows
+    name for name, function in FUNCTIONS.items() if isinstance(function, ValuesFunction) and function.follows_rows
 )
 _TIED = _LISTS | {"row_number", "ntile", "lead", "first_value", "last_value", "nth_value"}
 """The functions whose value depends on the order of rows that tie, whatever the frame is."""
@@ -247,7 +247,7 @@ class _Read:
     @property
     def is_extreme(self) -> bool:
         """Whether it chooses the lowest or the highest value of its frame."""
-        return self.aggregate is not None and isinstance(FUNCTIONS[self.aggregate.function], Extreme)
+        return self.aggregate is not None and isinstance(FUNCTIONS[self.aggregate.function], ExtremeFunction)
 
 
 class _Columns:
@@ -338,7 +338,7 @@ def _call(read: _Read, at: Sequence[int], types: Sequence[pa.DataType], order: t
         )
     frame = _frame(read.frame, order, types)
     if read.function in RANKING or read.function == "lead":
-        frame = Frame("rows", None, None)  # it does not read the frame that Spark writes there
+        frame = WindowFrame("rows", None, None)  # it does not read the frame that Spark writes there
     type_ = _type(read, None if argument is None else types[argument])
     signed = read.is_extreme and pa.types.is_floating(type_)
     of = read.aggregate
@@ -367,11 +367,11 @@ def _type(read: _Read, argument: pa.DataType | None) -> pa.DataType:
     return argument
 
 
-def _frame(tree: TreeNode, order: tuple[SortKey, ...], types: Sequence[pa.DataType]) -> Frame:
+def _frame(tree: TreeNode, order: tuple[SortKey, ...], types: Sequence[pa.DataType]) -> WindowFrame:
     unit = tree["frameType"]["object"]
     if unit.endswith("RowFrame$"):
-        return Frame("rows", *(_row_bound(tree[side]) for side in ("lower", "upper")))
-    return Frame("range", *(_range_bound(tree[side], order, types) for side in ("lower", "upper")))
+        return WindowFrame("rows", *(_row_bound(tree[side]) for side in ("lower", "upper")))
+    return WindowFrame("range", *(_range_bound(tree[side], order, types) for side in ("lower", "upper")))
 
 
 def _row_bound(tree: TreeNode) -> int | None:

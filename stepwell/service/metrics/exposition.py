@@ -47,7 +47,7 @@ class Exposition:
         self._board, self._lock = board, threading.Lock()
         self._processes = Processes(os.getpid(), socket.gethostname()) if processes is None else processes
         self._registry = CollectorRegistry()
-        self._registry.register(_Service(self.look))
+        self._registry.register(_ServiceCollector(self.look))
 
     def look(self) -> Seen:
         status = self._board.show()
@@ -61,7 +61,7 @@ class Exposition:
         return encode(self._registry), content_type
 
 
-class _Service(Collector):
+class _ServiceCollector(Collector):
     def __init__(self, look: Callable[[], Seen]) -> None:
         self._look = look
 

@@ -29,8 +29,8 @@ class NoRows(StepwellError):
 
 def kept_views(circuit: Circuit | None) -> dict[str, View]:
     """The views whose content can be read, by name."""
-    nodes = () if circuit is None else circuit.nodes
-    return {node.name: node for node in nodes if isinstance(node, View) and node.kept}
+    views = () if circuit is None else circuit.nodes_of(View).values()
+    return {node.name: node for node in views if node.kept}
 
 
 def view_to_read(

@@ -11,7 +11,7 @@ from base.slots import NO_SLOTS, SlotSet
 from coordinator.rescale.copying import COPIED_PORTIONS_MAX, Copying
 from coordinator.rescale.ways import Portion
 from engine.errors import TaskLost
-from engine.resident.messages import Copied, Copy
+from engine.resident.messages import CopySlots, SlotsCopied
 
 
 def slots(first: int, end: int) -> SlotSet:
@@ -22,18 +22,18 @@ class Sources:
     """Workers that copy when they are told so. `orders`: those that are carried out, by source."""
 
     def __init__(self) -> None:
-        self.orders: dict[int, Copy] = {}
-        self._answers: dict[int, Copied] = {}
+        self.orders: dict[int, CopySlots] = {}
+        self._answers: dict[int, SlotsCopied] = {}
         self.unstaged = 0
         self.crew: Any = SimpleNamespace(
             slots=SimpleNamespace(begin_copying=self._begin, poll_copies=self._poll, unstage=self._unstage)
         )
 
-    def _begin(self, source: int, order: Copy) -> None:
+    def _begin(self, source: int, order: CopySlots) -> None:
         assert source not in self.orders, "it has an order"
         self.orders[source] = order
 
-    def _poll(self) -> dict[int, Copied]:
+    def _poll(self) -> dict[int, SlotsCopied]:
         answers, self._answers = self._answers, {}
         return answers
 
@@ -43,7 +43,7 @@ class Sources:
 
     def answer(self, source: int, copied: SlotSet, *, moved_bytes: int = 7, is_done: bool = True) -> None:
         del self.orders[source]
-        self._answers[source] = Copied(slots=copied, moved_bytes=moved_bytes, is_done=is_done)
+        self._answers[source] = SlotsCopied(slots=copied, moved_bytes=moved_bytes, is_done=is_done)
 
 
 WAYS = {(0, 2): slots(10, 20), (1, 2): slots(30, 40)}

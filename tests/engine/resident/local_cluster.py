@@ -21,7 +21,7 @@ from engine.operators.facts import DivisionFacts, RunFacts
 from engine.resident.crew import Crew, CrewLimits, WorkerOutput
 from engine.resident.entry import Assignment, live
 from engine.resident.launcher import Cluster
-from engine.resident.liveness import Limits
+from engine.resident.liveness import LivenessLimits
 from engine.resident.sockets import SocketTransport
 from engine.run.exchange import from_buffer
 from engine.run.sources import SourceTable
@@ -179,7 +179,7 @@ def cluster(launcher: ThreadLauncher) -> Cluster:
 
 def crew(setup: TaskSetup, launcher: ThreadLauncher, attempt: int = 0, **limits: float) -> Crew:
     seconds = {"register_s": 20.0, "silence_s": 60.0, "progress_s": 60.0, **limits}
-    lives = Limits(seconds["silence_s"], seconds["progress_s"])
+    lives = LivenessLimits(seconds["silence_s"], seconds["progress_s"])
     return Crew(
         setup,
         len(setup.state_location.here.names()),
@@ -204,7 +204,7 @@ def opened(made: Crew) -> Crew:
 
 def impatient(made: Crew, *, silence_s: float = 60.0, progress_s: float = 60.0) -> None:
     """From now on the crew gives workers up after these times. Before, a busy disk may keep a worker longer than that."""
-    made._roster._liveness.limits = Limits(silence_s, progress_s)
+    made._roster._liveness.limits = LivenessLimits(silence_s, progress_s)
 
 
 def step_of(step: int, spans: Mapping[int, tuple[int, int]], bytes_max: int | None = None) -> StepInput:

@@ -21,16 +21,18 @@ from base.version import VersionId
 from engine.analysis.stages import plan_stages
 from engine.errors import DataError, StaleTask, TaskLost
 from engine.model.placement import Placement
-from engine.resident import entry, mesh, pulse, strangers, worker
+from engine.resident import entry, mesh, pulse, strangers
 from engine.resident.crew import Crew
 from engine.resident.crew.recruiting import Shrink
 from engine.resident.faults import WorkerMistake
 from engine.resident.frames import STRANGER_BYTES_MAX, Frame
-from engine.resident.messages import Address, Beat, Fenced, Hello, Holds, Register, Rows
+from engine.resident.messages import Beat, DatabaseFenced, Hello, Holds, Register, SocketAddress, StageRows
 from engine.resident.registration import Candidate
 from engine.resident.sockets import SocketConnection, SocketTransport
 from engine.resident.start_faults import NoSlots, UnequalWorkers
-from engine.resident.transport import Accepted, Arrived, Ended, Events
+from engine.resident.transport import Accepted, Arrived, Disconnected, Events
+from engine.resident.worker.control import CoordinatorGone
+from engine.resident.worker.step_orders import StepOrders
 from engine.run.tasks import TaskSetup
 from io_kafka.clients import connection_faults
 from io_kafka.errors import StepTooLarge
@@ -201,16 +203,16 @@ def test_a_worker_whose_database_has_other_slots_runs_no_step(tmp_path: Path) ->
 def test_a_lost_worker_ends_the_crew_and_a_new_one_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, setup = Log(PARTITIONS), setup_of(tmp_path, 2)
     log.add(0, value(1, "a"))
-    real = worker.Worker._step
+    real = StepOrders.run_step
 
-    def step(self: worker.Worker, order: Any) -> None:
-        if self._number == 1:
-            self._control.close()
-            raise worker.CoordinatorGone("as if its process had been killed")
+    def step(self: StepOrders, order: Any) -> None:
+        if self.state.number == 1:
+            self.control.connection.close()
+            raise CoordinatorGone("as if its process had been killed")
         real(self, order)
 
     with monkeypatch.context() as killed:
-        killed.setattr(worker.Worker, "_step", step)
+        killed.setattr(StepOrders, "run_step", step)
         with run_of(setup, log) as (made, launcher):
             made.steps.give(step_of(0, {0: (0, 1)}))
             # The other worker may notice it first.
@@ -275,7 +277,7 @@ def test_a_worker_that_sends_its_peers_nonsense_is_named(tmp_path: Path, monkeyp
     def swap(self: mesh.Mesh, *given: Any) -> Any:
         if self._worker == 1:
             for peer in self._peers.values():
-                peer.send(Frame(self._term, Rows(serial=self._serial, stage=0, channels=(0,)), (b"rubbish",)))
+                peer.send(Frame(self._term, StageRows(serial=self._serial, stage=0, channels=(0,)), (b"rubbish",)))
         return real(self, *given)
 
     step = step_of(0, dict.fromkeys(range(PARTITIONS), (0, 20)))
@@ -302,7 +304,7 @@ def test_nonsense_of_a_peer_between_two_orders_is_told(tmp_path: Path, monkeypat
     monkeypatch.setattr(mesh.Mesh, "join", join)
     with run_of(setup_of(tmp_path, 2), Log(PARTITIONS)) as (made, _):
         (peer,) = meshes[1]._peers.values()
-        peer.send_now(Frame(made.term, Rows(serial=0, stage=0, channels=(99,)), (b"rubbish",)))
+        peer.send_now(Frame(made.term, StageRows(serial=0, stage=0, channels=(99,)), (b"rubbish",)))
         with pytest.raises(TaskLost, match=r"worker 1 has sent channels \(99,\) of stage 0"):
             wait_until(lambda: made.check() is None and False)
 
@@ -311,12 +313,12 @@ def test_a_silent_worker_is_given_up_while_many_others_live(tmp_path: Path, monk
     """Its connection is open, as that of a stopped process is. The others send signs of life all the time."""
     monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.02)
     stuck = threading.Event()
-    real_step, real_sign = worker.Worker._step, SocketConnection.send_sign
+    real_step, real_sign = StepOrders.run_step, SocketConnection.send_sign
     stopped: list[object] = []
 
-    def step(self: worker.Worker, order: Any) -> None:
-        if self._number == 2:
-            stopped.append(self._control)
+    def step(self: StepOrders, order: Any) -> None:
+        if self.state.number == 2:
+            stopped.append(self.control.connection)
             stuck.wait(WAIT_SECONDS_MAX)
         real_step(self, order)
 
@@ -324,7 +326,7 @@ def test_a_silent_worker_is_given_up_while_many_others_live(tmp_path: Path, monk
         if self not in stopped:
             real_sign(self, frame)
 
-    monkeypatch.setattr(worker.Worker, "_step", step)
+    monkeypatch.setattr(StepOrders, "run_step", step)
     monkeypatch.setattr(SocketConnection, "send_sign", sign)
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
     with closing(opened(crew(setup_of(tmp_path, 5), launcher))) as made:
@@ -340,14 +342,14 @@ def test_a_frozen_worker_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """It lives and says so, but its own thread does nothing."""
     monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.02)
     go_on = threading.Event()
-    real = worker.Worker._step
+    real = StepOrders.run_step
 
-    def step(self: worker.Worker, order: Any) -> None:
-        if self._number == 1:
+    def step(self: StepOrders, order: Any) -> None:
+        if self.state.number == 1:
             go_on.wait(WAIT_SECONDS_MAX)
         real(self, order)
 
-    monkeypatch.setattr(worker.Worker, "_step", step)
+    monkeypatch.setattr(StepOrders, "run_step", step)
     launcher = ThreadLauncher(lambda: Log(PARTITIONS))
     with closing(opened(crew(setup_of(tmp_path, 2), launcher))) as made:
         impatient(made, progress_s=0.5)
@@ -489,7 +491,7 @@ def registration(token: str) -> Register:
         token=token,
         host="h",
         pid=1,
-        address=Address("h", 1),
+        address=SocketAddress("h", 1),
         fingerprint=entry.fingerprint(),
         release="1",
         folder="/f",
@@ -509,7 +511,7 @@ def stranger(made: Crew, frame: Frame) -> str:
         while time.monotonic() < deadline:
             made.check()
             for event in transport.poll(0.05):
-                if isinstance(event, Ended):
+                if isinstance(event, Disconnected):
                     return event.reason
     raise AssertionError("the connection is not closed")
 
@@ -624,7 +626,7 @@ def test_a_task_is_a_candidate_when_it_has_told_what_its_host_holds(waiting: Cre
     with pytest.raises(TaskLost, match="process 1 on h has sent holds and is no worker yet"):
         waiting._roster._take(Arrived(connection, Frame(waiting.term, Holds(databases=()))))
     with pytest.raises(TaskLost, match="process 1 on h, which waits for its number: gone"):
-        waiting._roster._take(Ended(connection, "gone"))
+        waiting._roster._take(Disconnected(connection, "gone"))
 
 
 def test_who_registers_when_all_have_numbers_is_sent_away(tmp_path: Path) -> None:
@@ -668,11 +670,11 @@ def test_a_thousand_databases_are_told(tmp_path: Path) -> None:
 def test_an_answer_of_another_term_is_not_taken(tmp_path: Path) -> None:
     with run_of(setup_of(tmp_path, 1), Log(PARTITIONS)) as (made, _):
         member = made._roster.members[0]
-        member.asked.add("fence")
-        made._roster._take(Arrived(member.connection, Frame(Term(0, 7), Fenced(versions=(), number=1))))
+        member.asked.add("fence_database")
+        made._roster._take(Arrived(member.connection, Frame(Term(0, 7), DatabaseFenced(versions=(), number=1))))
         assert not member.answers
-        made._roster._take(Arrived(member.connection, Frame(made.term, Fenced(versions=(), number=1))))
-        assert member.answers.keys() == {"fence"}
+        made._roster._take(Arrived(member.connection, Frame(made.term, DatabaseFenced(versions=(), number=1))))
+        assert member.answers.keys() == {"fence_database"}
 
 
 def _nothing(*_: object) -> None:
@@ -700,7 +702,7 @@ def test_rows_of_another_term_or_sent_twice_are_a_loss() -> None:
         wait_until(lambda: [net.take(event) for event in ours.poll(0.05)] and bool(net._peers))
         (peer,) = net._peers.values()
         net.begin_step(3)
-        rows = Rows(serial=3, stage=0, channels=())
+        rows = StageRows(serial=3, stage=0, channels=())
         assert net.take(Arrived(peer, Frame(Term(0, 1), rows.model_copy(update={"serial": 2}))))  # of a try before
         assert net.take(Arrived(peer, Frame(Term(0, 1), rows)))
         with pytest.raises(TaskLost, match="twice"):

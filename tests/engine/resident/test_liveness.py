@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.resident.liveness import Limits, Liveness, Verdict
+from engine.resident.liveness import Liveness, LivenessLimits, LivenessVerdict
 from engine.resident.messages import Beat
 
-LIMITS = Limits(silence_s=5, progress_s=30)
+LIMITS = LivenessLimits(silence_s=5, progress_s=30)
 
 
 class Told(Liveness):
@@ -53,7 +53,7 @@ def verdict(
     moves: bool = False,
     asked_at: float = 0.0,
     slowest_step_s: float = 0.0,
-) -> Verdict | None:
+) -> LivenessVerdict | None:
     """After `seconds` of heartbeats that tell the same. `grows`: worker 0 uses CPU. `moves`: bytes move."""
     lives = Told()
     for second in range(seconds + 1):

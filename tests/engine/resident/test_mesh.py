@@ -14,7 +14,7 @@ from engine.analysis.stages import channels_of, plan_stages
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer, Frame
 from engine.resident.mesh import Mesh
-from engine.resident.messages import Address, Rows
+from engine.resident.messages import SocketAddress, StageRows
 from engine.resident.transport import Arrived, Event
 from engine.rows import zset
 from engine.run.exchange import to_buffer
@@ -42,7 +42,7 @@ class Network:
     def __init__(self) -> None:
         self.peer, self.arriving = Peer(), deque[Event]()
 
-    def connect(self, address: Address, seconds: float) -> Peer:
+    def connect(self, address: SocketAddress, seconds: float) -> Peer:
         return self.peer
 
     def next(self, seconds: float) -> Event | None:
@@ -57,7 +57,7 @@ class Network:
         buffers: Sequence[Buffer] = (),
     ) -> None:
         peer: Any = self.peer
-        frame = Frame(term, Rows(serial=serial, stage=stage, channels=channels), tuple(buffers))
+        frame = Frame(term, StageRows(serial=serial, stage=stage, channels=channels), tuple(buffers))
         self.arriving.append(Arrived(peer, frame))
 
 
@@ -83,7 +83,7 @@ def mesh_of(network: Any) -> Mesh:
 def mesh(network: Network) -> Mesh:
     """Of worker 1 of two, before its first order."""
     made = mesh_of(network)
-    made.join(1, ((0, Address("a", 1)), (1, Address("b", 1))))
+    made.join(1, ((0, SocketAddress("a", 1)), (1, SocketAddress("b", 1))))
     made.begin_step(0)
     return made
 
@@ -156,10 +156,10 @@ def test_what_cannot_be_the_rows_of_a_stage_is_a_loss_of_its_sender(
 
 @pytest.mark.parametrize("fault", [ConnectionRefusedError("refused"), OverflowError("port"), ValueError("host")])
 def test_a_peer_that_names_no_address_is_a_loss(network: Network, fault: Exception) -> None:
-    def connect(address: Address, seconds: float) -> Peer:
+    def connect(address: SocketAddress, seconds: float) -> Peer:
         raise fault
 
     network.connect = connect  # type: ignore[method-assign]
     made = mesh_of(network)
     with pytest.raises(TaskLost, match="worker 1 cannot connect to worker 0"):
-        made.join(1, ((0, Address("a", 1)), (1, Address("b", 1))))
+        made.join(1, ((0, SocketAddress("a", 1)), (1, SocketAddress("b", 1))))

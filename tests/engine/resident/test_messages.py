@@ -7,10 +7,20 @@ from collections.abc import Iterator
 import pytest
 
 from engine.resident import messages
-from engine.resident.handlers import Handlers, Job, Later
-from engine.resident.messages import Answer, Fold, Folded, Notice, Order, Ping, RunStep, StepAbandoned, StepDone
+from engine.resident.messages import (
+    Answer,
+    FoldLayer,
+    LayerFolded,
+    Notice,
+    Order,
+    Ping,
+    RunStep,
+    StepAbandoned,
+    StepDone,
+)
 from engine.resident.messages import message as module
 from engine.resident.messages.message import order_of
+from engine.resident.worker.handlers import Handlers, Job, Later, carries_out
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +35,7 @@ def no_traces() -> Iterator[None]:
 
 def test_an_order_knows_its_kind_and_its_answers() -> None:
     assert RunStep.kind == "run_step" and order_of("run_step") is RunStep
-    assert RunStep.answers == (StepDone, StepAbandoned) and Fold.answers == (Folded,)
+    assert RunStep.answers == (StepDone, StepAbandoned) and FoldLayer.answers == (LayerFolded,)
     assert order_of("folded") is None, "an answer is no order"
 
 
@@ -44,9 +54,9 @@ def test_a_class_is_a_message_as_soon_as_it_is_defined() -> None:
 def test_a_kind_belongs_to_one_class_and_an_answer_to_one_order() -> None:
     with pytest.raises(AssertionError, match="two messages have the kind ping"):
         type("Ping", (Notice,), {"__module__": __name__})
-    with pytest.raises(AssertionError, match="Folded answers Fold and FoldAgain"):
+    with pytest.raises(AssertionError, match="LayerFolded answers FoldLayer and FoldAgain"):
 
-        class FoldAgain(Order[Folded]):
+        class FoldAgain(Order[LayerFolded]):
             pass
 
 
@@ -62,68 +72,68 @@ CountRows.answers = (Counted,)
 
 
 def test_an_order_without_a_method_is_noticed_when_the_worker_is_imported() -> None:
-    carries_out = Handlers()
-
     class Counter:
         @carries_out
-        def _count(self, order: CountRows) -> Counted:
+        def count(self, order: CountRows) -> Counted:
             return Counted()
 
-    carries_out.check([CountRows, Counted, Ping], others=[Ping])
-    assert carries_out.name_of(CountRows()) == "_count" and carries_out.name_of(Ping()) is None
+    handlers = Handlers([Counter], [CountRows, Counted, Ping], others=[Ping])
+    assert handlers.find(CountRows()) == (Counter, "count") and handlers.find(Ping()) is None
     with pytest.raises(AssertionError, match="without a method, or with one too many"):
-        carries_out.check([CountRows, Counted, Ping, Fold], others=[Ping])
+        Handlers([Counter], [CountRows, Counted, Ping, FoldLayer], others=[Ping])
     with pytest.raises(AssertionError, match="without a method, or with one too many"):
-        carries_out.check([Ping], others=[Ping])
+        Handlers([Counter], [Ping], others=[Ping])
+
+
+def test_two_methods_of_one_order_are_noticed() -> None:
+    class First:
+        @carries_out
+        def fold(self, order: FoldLayer) -> Job[LayerFolded]:
+            raise NotImplementedError
+
+    class Second:
+        @carries_out
+        def again(self, order: FoldLayer) -> Later:
+            raise NotImplementedError
+
+    with pytest.raises(AssertionError, match="again and fold carry out FoldLayer"):
+        Handlers([First, Second], [FoldLayer], others=[])
 
 
 def test_a_method_whose_result_does_not_answer_its_order_is_noticed() -> None:
-    carries_out = Handlers()
     with pytest.raises(AssertionError, match="CountRows is answered by"):
 
         class Wrong:
             @carries_out
-            def _count(self, order: CountRows) -> Folded:
+            def count(self, order: CountRows) -> LayerFolded:
                 raise NotImplementedError
 
     with pytest.raises(AssertionError, match="CountRows is not carried out beside the steps"):
 
         class Beside:
             @carries_out
-            def _count(self, order: CountRows) -> Job[Counted]:
+            def count(self, order: CountRows) -> Job[Counted]:
                 raise NotImplementedError
 
     with pytest.raises(
-        AssertionError, match="_count gives no answer to CountRows; Later says that it answers by itself"
+        AssertionError, match="count gives no answer to CountRows; Later says that it answers by itself"
     ):
 
         class Silent:
             @carries_out
-            def _count(self, order: CountRows) -> None:
+            def count(self, order: CountRows) -> None:
                 raise NotImplementedError
 
     with pytest.raises(AssertionError, match="Ping, which has no answer"):
 
         class AnsweredLater:
             @carries_out
-            def _ping(self, order: Ping) -> Later:
+            def ping(self, order: Ping) -> Later:
                 raise NotImplementedError
 
     with pytest.raises(AssertionError, match="Ping, which has no answer"):
 
         class Answered:
             @carries_out
-            def _ping(self, order: Ping) -> Counted:
-                raise NotImplementedError
-
-    class First:
-        @carries_out
-        def _fold(self, order: Fold) -> Job[Folded]:
-            raise NotImplementedError
-
-    with pytest.raises(AssertionError, match="_again and _fold carry out Fold"):
-
-        class Second:
-            @carries_out
-            def _again(self, order: Fold) -> Later:
+            def ping(self, order: Ping) -> Counted:
                 raise NotImplementedError

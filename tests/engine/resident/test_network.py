@@ -13,7 +13,7 @@ import pytest
 from engine.errors import TaskLost
 from engine.resident import pulse
 from engine.resident.crew import Crew
-from engine.resident.messages import Address
+from engine.resident.messages import SocketAddress
 from engine.resident.sockets import SocketTransport
 from tests.engine.resident.local_cluster import (
     LOOPBACK,
@@ -53,8 +53,8 @@ class _Proxied(SocketTransport):
         proxies.append(self._proxy)
 
     @property
-    def address(self) -> Address:
-        return Address(LOOPBACK, self._proxy.port)
+    def address(self) -> SocketAddress:
+        return SocketAddress(LOOPBACK, self._proxy.port)
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import TaskLost
-from engine.resident.received import table_of
+from engine.resident.received import received_table
 from engine.rows import zset
 from engine.run.exchange import to_buffer
 
@@ -23,7 +23,7 @@ ROWS = pa.Table.from_pylist(
 def loss(data: Any, schema: pa.Schema | None, *, every_value: bool = False) -> str:
     """Why the sender is lost; empty if the table is taken."""
     try:
-        table_of(data, schema, "worker 1 has sent rows", every_value=every_value)
+        received_table(data, schema, "worker 1 has sent rows", every_value=every_value)
     except TaskLost as lost:
         return str(lost)
     except Exception as other:
@@ -32,9 +32,9 @@ def loss(data: Any, schema: pa.Schema | None, *, every_value: bool = False) -> s
 
 
 def test_a_table_arrives_as_it_was_sent() -> None:
-    assert table_of(to_buffer(ROWS), SCHEMA, "worker 1 has sent rows", every_value=True).equals(ROWS)
-    assert table_of(to_buffer(ROWS), None, "worker 1 has sent rows").equals(ROWS)
-    assert table_of(to_buffer(SCHEMA.empty_table()), SCHEMA, "worker 1 has sent rows").num_rows == 0
+    assert received_table(to_buffer(ROWS), SCHEMA, "worker 1 has sent rows", every_value=True).equals(ROWS)
+    assert received_table(to_buffer(ROWS), None, "worker 1 has sent rows").equals(ROWS)
+    assert received_table(to_buffer(SCHEMA.empty_table()), SCHEMA, "worker 1 has sent rows").num_rows == 0
 
 
 @pytest.mark.parametrize("length", [0, 1, 8, 100, 300])

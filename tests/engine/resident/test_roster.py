@@ -15,15 +15,15 @@ from base.version import EMPTY
 from engine.errors import DataError, TaskLost
 from engine.resident import faults
 from engine.resident.frames import Frame
-from engine.resident.liveness import Limits
+from engine.resident.liveness import LivenessLimits
 from engine.resident.messages import (
     Answer,
     Beat,
     Contents,
+    DatabaseFenced,
     Failed,
-    Fence,
-    Fenced,
-    Freeze,
+    FenceDatabase,
+    FreezeLayer,
     Holds,
     Weigh,
     Weighed,
@@ -63,7 +63,7 @@ class Workers:
         self.now, self.naps = 0.0, list[float]()
         events: Any = SimpleNamespace(next=self._next)
         outside: Any = SimpleNamespace(monotonic=lambda: self.now)
-        limits = Limits(silence_s=5.0, progress_s=30.0)
+        limits = LivenessLimits(silence_s=5.0, progress_s=30.0)
         self.roster = Roster(TERM, events, limits, outside, strangers=lambda event: None, look=lambda: None)
         for number in numbers:
             self.add(number)
@@ -227,8 +227,8 @@ def test_a_second_answer_is_a_loss_of_its_sender() -> None:
 
 def test_what_nobody_has_asked_is_not_kept_for_a_later_order() -> None:
     workers = Workers(0, 1)
-    workers.roster.send(0, Fence())
-    for early in (Fenced(versions=(), number=1), Contents(version=EMPTY, owned=NO_SLOTS)):
+    workers.roster.send(0, FenceDatabase())
+    for early in (DatabaseFenced(versions=(), number=1), Contents(version=EMPTY, owned=NO_SLOTS)):
         with pytest.raises(TaskLost, match="which nobody has asked"):
             workers.answer(1, early)
     assert not workers.roster.members[1].answers
@@ -238,6 +238,6 @@ def test_what_nobody_has_asked_is_not_kept_for_a_later_order() -> None:
 
 def test_a_fault_that_cannot_be_read_is_a_loss_of_its_sender() -> None:
     workers = Workers(0)
-    workers.roster.send(0, Freeze(version=EMPTY, in_error=()))
+    workers.roster.send(0, FreezeLayer(version=EMPTY, in_error=()))
     with pytest.raises(TaskLost, match="worker 0 has failed by DataError, and what it says of it cannot be read"):
-        workers.answer(0, Failed(doing="freeze", fault=WireFault(known=True, name="DataError", fields={})))
+        workers.answer(0, Failed(doing="freeze_layer", fault=WireFault(known=True, name="DataError", fields={})))

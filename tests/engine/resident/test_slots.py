@@ -17,13 +17,13 @@ from engine.errors import StaleTask, TaskLost
 from engine.resident import copies, slots
 from engine.resident.copies import SlotCopier
 from engine.resident.messages import (
-    Copied,
     Copies,
-    Copy,
+    CopySlots,
     Failed,
     GiveSlots,
     Pieces,
     ReleaseSlots,
+    SlotsCopied,
     Staged,
     TakeSlots,
     WireFault,
@@ -179,10 +179,10 @@ def test_what_was_copied_is_not_sent_again_in_the_cut(
     (source, destination), (wire, (mine, theirs), answers) = pair, copiers
     half, whole = SlotSet(((0, 1 << 15),)), source
     fill(whole, range(2000, 2100))
-    order = Copy(slots=half, to=1, bytes_wanted=1 << 30, bytes_max=1)
+    order = CopySlots(slots=half, to=1, bytes_wanted=1 << 30, bytes_max=1)
     while not (answers and answers[-1].is_done):
         mine.copy(order, source)
-    assert len(answers) > 1 and wire.frames >= len(answers) and all(isinstance(a, Copied) for a in answers)
+    assert len(answers) > 1 and wire.frames >= len(answers) and all(isinstance(a, SlotsCopied) for a in answers)
     assert held(destination) == [], "nobody sees a copy before the cut"
     assert {answer.slots for answer in answers} == {half}
     fill(source, range(2100, 2200))
@@ -223,7 +223,7 @@ def test_portions_move_one_by_one_while_the_next_one_is_copied(
     left, portions, given_bytes, rows, cuts = ALL_SLOTS, deque[SlotSet](), 0, 2000, 0
     while left != NO_SLOTS or portions:
         if left != NO_SLOTS:
-            mine.copy(Copy(slots=left, to=1, bytes_wanted=whole_bytes // 6, bytes_max=1 << 30), source)
+            mine.copy(CopySlots(slots=left, to=1, bytes_wanted=whole_bytes // 6, bytes_max=1 << 30), source)
             assert answers[-1].is_done and answers[-1].slots.is_within(left)
             portions.append(answers[-1].slots)
             left = left.minus(portions[-1])
@@ -249,7 +249,7 @@ def test_only_runs_of_slots_that_are_copied_are_pinned(
     """The others are merged as ever, so that lookups stay as fast as they were."""
     (source, _), (_, (mine, _), _) = pair, copiers
     half = SlotSet(((0, 1 << 15),))
-    mine.copy(Copy(slots=half, to=1, bytes_wanted=1 << 30, bytes_max=1 << 30), source)
+    mine.copy(CopySlots(slots=half, to=1, bytes_wanted=1 << 30, bytes_max=1 << 30), source)
     buckets = sorted(runs_by_bucket(source))
     assert [slot_of(first) for first in buckets] == [0, 1 << 15], "no bucket reaches over the end of a portion"
     pinned, other = buckets
@@ -284,7 +284,7 @@ def test_copies_are_discarded_at_both_ends(
     pair: tuple[Database, Database], copiers: tuple[CopyWire, list[SlotCopier], list[Any]]
 ) -> None:
     (source, destination), (wire, (mine, theirs), answers) = pair, copiers
-    mine.copy(Copy(slots=ALL_SLOTS, to=1, bytes_wanted=1 << 30, bytes_max=1 << 30), source)
+    mine.copy(CopySlots(slots=ALL_SLOTS, to=1, bytes_wanted=1 << 30, bytes_max=1 << 30), source)
     assert answers[-1].is_done and source.pins
     mine.discard(source)
     theirs.discard(destination)
@@ -302,9 +302,9 @@ def test_a_copy_that_cannot_be_stored_is_a_fault_of_the_order(
     (source, destination), (_, (mine, _), answers) = pair, copiers
     with destination.transaction() as transaction:
         transaction.set_owned(ALL_SLOTS)
-    mine.copy(Copy(slots=ALL_SLOTS, to=1, bytes_wanted=1 << 30, bytes_max=1 << 30), source)
+    mine.copy(CopySlots(slots=ALL_SLOTS, to=1, bytes_wanted=1 << 30, bytes_max=1 << 30), source)
     (answer,) = answers
-    assert isinstance(answer, Failed) and answer.doing == "copy" and "owns already" in answer.fault.name
+    assert isinstance(answer, Failed) and answer.doing == CopySlots.kind and "owns already" in answer.fault.name
 
 
 def test_pieces_of_another_cut_are_refused(pair: tuple[Database, Database]) -> None:

@@ -15,9 +15,9 @@ import pytest
 from base.term import Term
 from engine.resident.certificates import VALID_FOR, make_certificate
 from engine.resident.frames import STRANGER_BYTES_MAX, Frame
-from engine.resident.messages import Address, Rows, Stop
+from engine.resident.messages import SocketAddress, StageRows, Stop
 from engine.resident.sockets import SocketConnection, SocketTransport
-from engine.resident.transport import Accepted, Arrived, Connection, Ended, Event, Events
+from engine.resident.transport import Accepted, Arrived, Connection, Disconnected, Event, Events
 
 WAIT_SECONDS_MAX = 30.0
 TERM = Term(0, 0)
@@ -61,7 +61,7 @@ def poll_until(transport: SocketTransport, done: Callable[[list[Event]], bool]) 
 
 
 def ended(events: list[Event]) -> bool:
-    return any(isinstance(event, Ended) for event in events)
+    return any(isinstance(event, Disconnected) for event in events)
 
 
 def frames(events: list[Event]) -> list[Frame]:
@@ -96,7 +96,7 @@ def test_two_that_send_to_each_other_do_not_block_each_other(pair: Pair) -> None
     found: dict[str, list[Event]] = {}
 
     def exchange(name: str, transport: SocketTransport, out: Connection) -> None:
-        out.send(Frame(TERM, Rows(serial=0, stage=0, channels=(0,)), (body,)))
+        out.send(Frame(TERM, StageRows(serial=0, stage=0, channels=(0,)), (body,)))
         found[name] = poll_until(transport, lambda events: bool(frames(events)))
         poll_until(transport, lambda _: not out.is_queued)  # type: ignore[attr-defined]
 
@@ -128,7 +128,7 @@ def test_an_end_is_reported_once_after_everything_that_arrived(pair: Pair) -> No
     connection.send(Frame(TERM, Stop(step=1)))
     connection.close()
     events = poll_until(far, ended)
-    assert [type(event) for event in events] == [Arrived, Ended]
+    assert [type(event) for event in events] == [Arrived, Disconnected]
     assert back.is_gone() and not ended(far.poll(0.05))
     back.send(Frame(TERM, Stop(step=2)))  # goes nowhere, and raises nothing
     back.send_now(Frame(TERM, Stop(step=2)))
@@ -225,7 +225,7 @@ def test_garbage_ends_the_connection_and_not_the_transport(pair: Pair, garbage: 
     with socket.create_connection(far.address, 5.0) as raw:
         raw.sendall(garbage)
         events = poll_until(far, ended)
-    assert any(isinstance(event, Ended) and event.connection is not connection for event in events)
+    assert any(isinstance(event, Disconnected) and event.connection is not connection for event in events)
     connection.send(Frame(TERM, Stop(step=1)))
     assert near.poll(0.0) == []
     assert frames(poll_until(far, lambda events: bool(frames(events)))) == [Frame(TERM, Stop(step=1))]
@@ -282,7 +282,7 @@ def test_a_stranger_may_not_send_much() -> None:
         near.connect(far.address, 5.0).send(Frame(TERM, Stop(step=1), (bytes(STRANGER_BYTES_MAX + 1),)))
         events = poll_until(far, ended)
         assert not frames(events)
-        assert "exceeds the bounds" in next(event.reason for event in events if isinstance(event, Ended))
+        assert "exceeds the bounds" in next(event.reason for event in events if isinstance(event, Disconnected))
 
 
 def test_nobody_listens() -> None:
@@ -290,7 +290,7 @@ def test_nobody_listens() -> None:
         with closing(SocketTransport("127.0.0.1")) as gone:
             address = gone.address
         with pytest.raises(OSError):
-            near.connect(Address(address.host, address.port), 1.0)
+            near.connect(SocketAddress(address.host, address.port), 1.0)
 
 
 def test_an_event_that_raises_where_it_is_handled_takes_no_other_with_it(pair: Pair) -> None:
@@ -301,7 +301,7 @@ def test_an_event_that_raises_where_it_is_handled_takes_no_other_with_it(pair: P
     connection.close()
     found: list[type[object]] = []
     deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while Ended not in found:
+    while Disconnected not in found:
         assert time.monotonic() < deadline
         try:
             event = events.next(0.05)
@@ -310,7 +310,7 @@ def test_an_event_that_raises_where_it_is_handled_takes_no_other_with_it(pair: P
                 raise RuntimeError("in its handling")
         except RuntimeError:
             continue
-    assert found == [Arrived, Arrived, Ended]
+    assert found == [Arrived, Arrived, Disconnected]
 
 
 def test_a_closed_transport_frees_its_sockets() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from base.version import VersionId
-from engine.resident.messages import Store
+from engine.resident.messages import StoreVersion
 from engine.resident.storing import StoreAccess
 from io_kafka.outside import REAL
 from storage.database import Database
@@ -42,7 +42,7 @@ def checkpoint(
     given.spool_frozen(database)
     database.fold()
     waiting = len(spool.spooled_deltas(given.folder.spool_of_worker(0), ME))
-    return given.store(Store(version=version, former=former, prefix=f"packs/{number}")).chain, waiting
+    return given.store(StoreVersion(version=version, former=former, prefix=f"packs/{number}")).chain, waiting
 
 
 def test_what_the_next_base_has_is_not_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

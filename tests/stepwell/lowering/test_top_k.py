@@ -21,7 +21,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from engine.accumulators.sort_bytes import Sorted, sort_bytes, spread_codes
+from engine.accumulators.sort_bytes import SortedBy, sort_bytes, spread_codes
 from engine.model.ordered import TopK
 from engine.state.store import DictStore
 from stepwell.catalyst.types import arrow_schema
@@ -87,7 +87,7 @@ def test_the_bytes_of_a_value_of_any_type_are_in_sparks_order(spark: SparkSessio
     ):
         values = pa.array(_plain(column, kind), kind)
         for place, (up, first) in enumerate(DIRECTIONS):
-            encoded = sort_bytes([Sorted(values, up, first)], np.zeros(length, np.uint64))
+            encoded = sort_bytes([SortedBy(values, up, first)], np.zeros(length, np.uint64))
             ours = pc.rank(encoded, tiebreaker="dense").to_pylist()
             theirs = [row[1 + number * len(DIRECTIONS) + place] for row in expected]
             assert ours == theirs, f"{name} {field.name} ascending={up} nulls_first={first}"

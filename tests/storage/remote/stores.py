@@ -9,7 +9,7 @@ from base.version import VersionId
 from storage.database import Database
 from storage.remote import spool
 from storage.remote.chain import Chain
-from storage.remote.objects_protocol import Written
+from storage.remote.objects_protocol import WrittenObject
 from storage.remote.uploading import upload
 from tests import memory_store
 from tests.storage.helpers import ME
@@ -26,7 +26,7 @@ class MemoryStore(memory_store.MemoryStore):
         self.written: list[str] = []
         self.open = self.open_max = 0
 
-    def write(self, name: str, pieces: Iterable[bytes]) -> Written:
+    def write(self, name: str, pieces: Iterable[bytes]) -> WrittenObject:
         done = super().write(name, pieces)
         self.written.append(name)
         return done

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from base.slots import SlotSet
 from base.version import EMPTY, VersionId
-from faults.points import Crash, Order, Point, arm
+from faults.points import Crash, CrashOrder, Point, arm
 from storage import records
 from storage.database import Database
 from storage.keys import RESERVED, record_key
@@ -122,7 +122,7 @@ class Model(RuleBasedStateMachine):
     @rule(point=st.sampled_from([None, "spool.half"]))
     def only_spool(self, point: Point | None) -> None:
         """Whole, or up to a point."""
-        with arm(*([] if point is None else [Order(point, "raise")])):
+        with arm(*([] if point is None else [CrashOrder(point, "raise")])):
             try:
                 spool.spool_frozen(self.opened(), self.spool)
             except Crash:
@@ -151,7 +151,7 @@ class Model(RuleBasedStateMachine):
     def fold_partly(self, pieces: int) -> None:
         """A fold that is killed after some transactions, if it has more."""
         self.complete = [self.complete[-1]]
-        with arm(Order("fold.piece", "raise", visit=pieces)):
+        with arm(CrashOrder("fold.piece", "raise", visit=pieces)):
             try:
                 self.opened().fold()
             except Crash:
@@ -173,7 +173,7 @@ class Model(RuleBasedStateMachine):
         version, state = self.complete[-1 if last else 0]
         former = self.chains[-1][0] if self.chains and continues else None
         self.uploads += 1
-        with arm(*([] if point is None else [Order(point, "raise")])):
+        with arm(*([] if point is None else [CrashOrder(point, "raise")])):
             try:
                 chain = upload(
                     self.store, self.path, ME, version,
@@ -202,7 +202,7 @@ class Model(RuleBasedStateMachine):
         """The database that a restore makes, which may have been broken off before. It is what the model says."""
         self.epoch += 1
         path = self.folder / f"restored-{self.epoch}"
-        with arm(*([] if point is None else [Order(point, "raise")])):
+        with arm(*([] if point is None else [CrashOrder(point, "raise")])):
             try:
                 restore(self.store, chain, path, ME, self.epoch)
             except Crash:

@@ -14,7 +14,7 @@ from storage.remote.buckets import BucketStore
 from storage.remote.errors import ObjectMissing
 from storage.remote.filesystems import Clients
 from storage.remote.objects import open_store
-from storage.remote.objects_protocol import PIECE_BYTES_MAX, ObjectInfo, ObjectStore, Written
+from storage.remote.objects_protocol import PIECE_BYTES_MAX, ObjectInfo, ObjectStore, WrittenObject
 from storage.remote.uri import parse_store_uri
 
 MIB = 1 << 20
@@ -40,11 +40,11 @@ def names(store: ObjectStore, prefix: str = "") -> set[str]:
 
 
 def test_an_object_is_read_as_it_was_written(store: ObjectStore) -> None:
-    assert store.write("a/b", [b"one", b"", b"two"]) == Written(6, xxh3_128_hexdigest(b"onetwo"))
+    assert store.write("a/b", [b"one", b"", b"two"]) == WrittenObject(6, xxh3_128_hexdigest(b"onetwo"))
     assert content(store, "a/b") == b"onetwo"
-    assert store.write("a/b", [b"3"]) == Written(1, xxh3_128_hexdigest(b"3"))
+    assert store.write("a/b", [b"3"]) == WrittenObject(1, xxh3_128_hexdigest(b"3"))
     assert content(store, "a/b") == b"3", "the later one replaces it"
-    assert store.write("a/empty", []) == Written(0, xxh3_128_hexdigest(b""))
+    assert store.write("a/empty", []) == WrittenObject(0, xxh3_128_hexdigest(b""))
     assert content(store, "a/empty") == b""
     assert set(store.list("a")) == {ObjectInfo("a/b", 1), ObjectInfo("a/empty", 0)}
 
@@ -90,7 +90,7 @@ def test_a_folder_is_no_object(store: ObjectStore) -> None:
 def test_a_large_object_comes_in_pieces(store: ObjectStore) -> None:
     block = os.urandom(MIB)
     wanted = b"".join(block[n:] + block[:n] for n in range(20))
-    assert store.write("large", (wanted[n : n + 700_001] for n in range(0, len(wanted), 700_001))) == Written(
+    assert store.write("large", (wanted[n : n + 700_001] for n in range(0, len(wanted), 700_001))) == WrittenObject(
         20 * MIB, xxh3_128_hexdigest(wanted)
     )
     pieces = [*store.read("large")]

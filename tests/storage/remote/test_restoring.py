@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from base.slots import SlotSet
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from storage import description, errors
 from storage.database import Database
 from storage.keys import TABLE_FIRST, record_key
@@ -221,10 +221,10 @@ def test_a_restore_that_is_broken_off_is_done_again(tmp_path: Path) -> None:
     store, path = MemoryStore(), tmp_path / "restored"
     database, chains = several(tmp_path / "database", store)
     for visit in (1, 3):
-        with arm(Order("restore.half", "raise", visit=visit)), pytest.raises(Crash):
+        with arm(CrashOrder("restore.half", "raise", visit=visit)), pytest.raises(Crash):
             restore(store, chains[-1], path, ME, epoch=visit)
         assert not path.exists() and len(list(tmp_path.glob(".restored*"))) == 1
-    with arm(Order("restore.done", "raise")), pytest.raises(Crash):
+    with arm(CrashOrder("restore.done", "raise")), pytest.raises(Crash):
         restore(store, chains[-1], path, ME, epoch=4)
     assert not list(tmp_path.glob(".restored*"))
     assert committed(path) == committed(database.path)
@@ -238,7 +238,7 @@ def test_a_run_whose_place_was_taken_is_told_so(tmp_path: Path, monkeypatch: pyt
 
     def newer(*_: object) -> None:
         monkeypatch.undo()
-        with arm(Order("restore.half", "raise")), pytest.raises(Crash):
+        with arm(CrashOrder("restore.half", "raise")), pytest.raises(Crash):
             restore(store, chain, path, ME, epoch=8)
 
     monkeypatch.setattr(restoring, "reached", newer)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from base.version import EMPTY, VersionId
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from storage import description as described
 from storage import environments, errors, parts, records
 from storage.database import Database
@@ -54,7 +54,7 @@ def test_both_versions_at_every_moment_of_a_fold(tmp_path: Path) -> None:
     moments = 0
     while True:
         assert without_owned(content(path, v1)) == expected(BEFORE, 1)
-        with arm(Order("fold.piece", "raise")):
+        with arm(CrashOrder("fold.piece", "raise")):
             try:
                 database.fold()
             except Crash:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from base.version import EMPTY, VersionId
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from storage import errors, records
 from storage.database import Database
 from storage.keys import STEP_KEY
@@ -85,7 +85,7 @@ def test_half_a_delta_is_written_again(tmp_path: Path, kept_bytes: int) -> None:
 
 def test_a_delta_that_was_broken_off_is_written_again(tmp_path: Path) -> None:
     database = frozen(tmp_path / "database")
-    with arm(Order("spool.half", "raise")), pytest.raises(Crash):
+    with arm(CrashOrder("spool.half", "raise")), pytest.raises(Crash):
         spool_frozen(database, spool_of(database))
     assert spooled_deltas(spool_of(database), ME) == ()
     assert spool.spool_bytes(spool_of(database)) > 0
@@ -98,7 +98,7 @@ def test_a_delta_that_was_broken_off_is_written_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pieces", [1, 3, 6])
 def test_what_a_killed_fold_has_merged_is_still_frozen(tmp_path: Path, pieces: int) -> None:
     database = frozen(tmp_path / "database")
-    with arm(Order("fold.piece", "raise", visit=pieces)), pytest.raises(Crash):
+    with arm(CrashOrder("fold.piece", "raise", visit=pieces)), pytest.raises(Crash):
         database.fold()
     delta = spool_frozen(database, spool_of(database))
     assert delta is not None and content(delta) == CHANGES

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from base.version import EMPTY, VersionId
-from faults.points import Crash, Order, arm
+from faults.points import Crash, CrashOrder, arm
 from storage import environments, errors
 from storage.database import Database
 from storage.description import RECORDS
@@ -206,10 +206,10 @@ def test_an_upload_that_is_broken_off_leaves_the_former_chain(tmp_path: Path) ->
     v2 = checkpoint(database, 2, 2)
     for former in (first, None):
         kept = dict(store.objects)
-        with arm(Order("pack.half", "raise")), pytest.raises(Crash):
+        with arm(CrashOrder("pack.half", "raise")), pytest.raises(Crash):
             stored(store, database, v2, former)
         assert store.objects == kept
-        with arm(Order("pack.uploaded", "raise")), pytest.raises(Crash):
+        with arm(CrashOrder("pack.uploaded", "raise")), pytest.raises(Crash):
             stored(store, database, v2, former)
         assert len(store.objects) == len(kept) + 1
     assert kinds(stored(store, database, v2, first)) == ["base", "delta"]

@@ -1,0 +1,63 @@
+"""What a worker is and has at present. Its orders share this object, and only its own thread changes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from base.term import Term
+from engine.analysis.filling import Program
+from engine.model.placement import Placement
+from engine.resident.programs import Programs
+from engine.resident.states import Life
+from engine.resident.worker.appointment import Appointment
+from engine.run.tasks import TaskSetup
+from storage.database import Database
+from storage.host_folder import HostFolder
+from storage.identity import Identity
+
+
+@dataclass(kw_only=True)
+class WorkerState:
+    """Up to `host_folder` it stays as it was appointed.
+
+    `life`: which step is next, and whether the worker runs. `programs`: those that it knows. `setup`: what its next step runs with.
+    `placement`: by which the rows of the next step are sent; None before the worker has joined its peers. `database`: None while closed."""
+
+    term: Term
+    identity: Identity
+    birth: str
+    host_folder: HostFolder
+    setup: TaskSetup
+    programs: Programs
+    life: Life = field(default_factory=Life)
+    placement: Placement | None = None
+    database: Database | None = None
+
+    @classmethod
+    def of(cls, appointment: Appointment) -> WorkerState:
+        """The state of a worker that has carried out no order."""
+        setup = appointment.setup
+        return cls(
+            term=appointment.term,
+            identity=appointment.identity,
+            birth=appointment.birth,
+            host_folder=appointment.folder,
+            setup=setup,
+            programs=Programs(setup.revision, Program.of(setup.plan.circuit, setup.facts.numbers)),
+        )
+
+    @property
+    def number(self) -> int:
+        """The worker's number in the layout."""
+        return self.identity.worker
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the database."""
+        return self.host_folder.of_worker(self.number, self.birth)
+
+    @property
+    def open_database(self) -> Database:
+        assert self.database is not None, "the database is not open"
+        return self.database
