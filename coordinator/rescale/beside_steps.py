@@ -10,7 +10,18 @@ from base.fault import Fault
 from base.slots import NO_SLOTS
 from coordinator.core import Core
 from coordinator.rescale.hosts import why_no_disk_space_for
-from coordinator.rescale.phases import Burying, Idle, Moved, Moving, Staffing, UnderWay, Wanted, Weighing
+from coordinator.rescale.phases import (
+    Burying,
+    Idle,
+    Moved,
+    MovingCold,
+    MovingPortions,
+    MovingRounds,
+    Staffing,
+    UnderWay,
+    Wanted,
+    Weighing,
+)
 from coordinator.rescale.planner import Planner
 from coordinator.rescale.recruiting import Recruits
 from coordinator.rescale.replacing import NoTaskThere
@@ -71,10 +82,9 @@ class Preparing:
                     self._recruit(core, crew, staffing.new)
             case Weighing() as weighing:
                 self._weigh(core, crew, weighing)
-            case Moving() as moving:
-                if moving.copies_first:
-                    self._copy(core, crew)
-            case Moved():
+            case MovingPortions():
+                self._copy(core, crew)
+            case MovingCold() | MovingRounds() | Moved():
                 pass
             case _:
                 assert_never(rescale.phase)
@@ -159,12 +169,13 @@ class Preparing:
         is_wanted, self._weighing = self._weighing == present, None
         if is_wanted:  # and the rescale was not turned meanwhile
             self._parts.view.progress.note_weights(left_bytes, self._parts.monotonic())
-            core.rescale.tell(Weighing.weighed, self._planner(phase, intent))
+            if intent.protocol == "batches":
+                core.rescale.tell(Weighing.weighed)
+            else:
+                core.rescale.tell(Weighing.planned, self._planner(phase, intent))
             self._parts.view.show(core)
 
-    def _planner(self, phase: Weighing, intent: LayoutIntent) -> Planner | None:
-        if intent.protocol == "batches":
-            return None
+    def _planner(self, phase: Weighing, intent: LayoutIntent) -> Planner:
         assert intent.protocol in self._parts.planners, (
             f"the log has a rescale by {intent.protocol}, which this run has not"
         )
@@ -176,12 +187,12 @@ class Preparing:
         """Has the sources copy what has to move."""
         copied_bytes, portions = self._parts.copying.take(crew)
         for portion in portions:
-            core.rescale.tell(Moving.copied, portion)
+            core.rescale.tell(MovingPortions.copied, portion)
         if copied_bytes:
             self._parts.view.progress.note_copy(copied_bytes, self._parts.monotonic())
             self._parts.view.show(core)
         moving = core.rescale.phase
-        assert isinstance(moving, Moving)
+        assert isinstance(moving, MovingPortions)
         if not (moving.course.is_paused or core.is_replaying(self._parts.log)):
             wanted = self._parts.budget.portion_bytes(self._intent())
             self._parts.copying.begin(crew, moving.ways, moving.copied_portions, wanted)
@@ -190,10 +201,12 @@ class Preparing:
         """Tells the machine whether a checkpoint has to come before the next cut, and how much a round of a planner may move."""
         is_crowded = self._is_crowded(core)
         phase = core.rescale.phase
-        if isinstance(phase, Moving):
-            slots = 1 if phase.planner is None else self._slots_per_round(self._intent(), phase.ways)
-            if (phase.is_crowded, phase.slots_per_round) != (is_crowded, slots):
-                core.rescale.tell(Moving.paced, is_crowded=is_crowded, slots_per_round=slots)
+        if isinstance(phase, MovingPortions | MovingRounds) and phase.is_crowded != is_crowded:
+            core.rescale.tell(MovingPortions.crowded, is_crowded)
+        if isinstance(phase, MovingRounds):
+            slots = self._slots_per_round(self._intent(), phase.ways)
+            if phase.slots_per_round != slots:
+                core.rescale.tell(MovingRounds.sized, slots)
 
     def _is_crowded(self, core: Core) -> bool:
         """Whether a live rescale has moved so much since the last version that a checkpoint has to come first. Asks for it."""

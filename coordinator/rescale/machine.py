@@ -19,6 +19,9 @@ from coordinator.rescale.phases import (
     Idle,
     Moved,
     Moving,
+    MovingCold,
+    MovingPortions,
+    MovingRounds,
     Phase,
     Staffing,
     UnderWay,
@@ -94,17 +97,7 @@ class Rescale(Machine[Phase]):
     @property
     def blocks_steps(self) -> bool:
         """Whether no step may begin."""
-        match self.phase:
-            case Idle() | Burying():
-                return False
-            case Wanted(wish=wish):
-                return wish.mode == "cold"
-            case Moving():
-                return self.phase.blocks_steps
-            case Staffing(aim=aim) | Weighing(aim=aim) | Moved(aim=aim):
-                return aim.mode == "cold"
-            case _:
-                assert_never(self.phase)
+        return self.phase.blocks_steps
 
     def next(self, log: StepLogState, at: Boundary) -> RescaleAction | None:
         """What is to be done while the workers have no step; None if nothing is due."""
@@ -163,18 +156,20 @@ class Rescale(Machine[Phase]):
                 return
             case Weighing():
                 pass
-            case Moving():
-                is_planned = phase.planner is not None
-                assert is_planned == (phase.aim.protocol != "batches"), self.with_story("a planner of another protocol")
-                assert is_planned or not phase.is_within_round, self.with_story("a round without a planner")
+            case MovingCold():
+                assert said.mode == "cold", self.with_story("a live rescale moves its slots as a cold one")
+            case MovingPortions():
+                is_copying = (said.mode, said.protocol) == ("live", "batches")
+                assert is_copying, self.with_story("slots are copied in a rescale that moves them without that")
                 self._check_copies(phase)
+            case MovingRounds():
+                assert said.protocol != "batches", self.with_story("a planner in a rescale without a protocol")
             case _:
                 assert_never(phase)
         assert phase.ways == ways != {}, self.with_story(f"{phase.ways} are to move, and {ways} have to")
 
-    def _check_copies(self, phase: Moving) -> None:
+    def _check_copies(self, phase: MovingPortions) -> None:
         portions = phase.copied_portions
-        assert phase.copies_first or not portions, self.with_story("copies where slots move without them")
         for slots, source, destination in portions:
             way = phase.ways.get((source, destination), NO_SLOTS)
             assert slots != NO_SLOTS and slots.is_within(way), self.with_story(f"{slots} were copied and do not move")

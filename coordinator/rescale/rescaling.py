@@ -21,7 +21,7 @@ from coordinator.rescale.beside_steps import Preparing
 from coordinator.rescale.copying import Copying
 from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget
 from coordinator.rescale.hosts import tasks_for
-from coordinator.rescale.phases import Moving
+from coordinator.rescale.phases import MovingPortions
 from coordinator.rescale.planner import Planners
 from coordinator.rescale.recruiting import RescaleRecruits
 from coordinator.rescale.requests import LayoutRequest
@@ -163,7 +163,7 @@ class Rescaling:
         took_ms = 1e3 * (self._parts.monotonic() - began)
         assert crew.placement is not None
         portion = Portion(cut.slots, cut.source, cut.destination)
-        if isinstance(core.rescale.phase, Moving) and portion in core.rescale.phase.copied_portions:
+        if isinstance(core.rescale.phase, MovingPortions) and portion in core.rescale.phase.copied_portions:
             self._parts.budget.note_portion(self._parts.copying.moved(portion), moved)
         if self._steps_due:  # no step has come, so there was nothing to read: cuts delay nobody then
             self._cuts, self._cuts_ms = 0, 0.0

@@ -24,6 +24,9 @@ from coordinator.rescale.phases import (
     Idle,
     Moved,
     Moving,
+    MovingCold,
+    MovingPortions,
+    MovingRounds,
     Phase,
     RescaleCourse,
     Staffing,
@@ -142,8 +145,13 @@ class RescaleView:
             self.progress.left_bytes = 0
         number = log.current_layout.number + 1 if log.rescale is None else log.rescale.change
         change = ChangeNumber(number, mode, len(target.members))
-        if isinstance(phase, Moving | Moved) and phase.planner is not None:
-            change = replace(change, protocol=phase.aim.protocol, messages=phase.planner.messages)
+        match phase:
+            case MovingRounds(planner=planner):
+                change = replace(change, protocol=phase.aim.protocol, messages=planner.messages)
+            case Moved(messages=int(messages)):
+                change = replace(change, protocol=phase.aim.protocol, messages=messages)
+            case _:
+                pass
         return ChangeShown(
             change=change,
             state=state_text(phase),
@@ -163,9 +171,9 @@ def state_text(phase: Phase) -> str:
             return "paused"
         case Wanted() | Staffing() | Weighing():
             return "starting"
-        case Moving():
-            if phase.copies_first and not phase.copied_portions:
-                return "copying"
+        case MovingPortions(copied_portions=()):
+            return "copying"
+        case MovingCold() | MovingPortions() | MovingRounds():
             return "resting" if phase.course.steps_due else "moving"
         case Moved():
             return "settling"

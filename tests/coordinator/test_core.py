@@ -31,7 +31,7 @@ from coordinator.core import Core
 from coordinator.goal import Goal
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Wish
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import Idle, Moving, Weighing
+from coordinator.rescale.phases import Idle, MovingPortions, Weighing
 from coordinator.rescale.ways import Portion
 from coordinator.transition.machine import Transition
 from io_kafka.offsets import TopicPartition
@@ -540,9 +540,9 @@ def shrink(action: Action, core: Core, log: Log) -> None:
 
 def weigh(core: Core) -> None:
     """All that a live rescale moves is copied at once."""
-    core.rescale.tell(Weighing.weighed, None)
+    core.rescale.tell(Weighing.weighed)
     if core.rescale.mode == "live":
-        core.rescale.tell(Moving.copied, Portion(owned_by(0, 1)[1], 1, 0))
+        core.rescale.tell(MovingPortions.copied, Portion(owned_by(0, 1)[1], 1, 0))
 
 
 def shrinking(log: Log) -> Core:

@@ -220,7 +220,16 @@ LAYOUT = (
         "slots-that-were-not-copied-cut",
         "A live change does not wait for the copies of its slots, so a cut moves all of them.",
         BOUNDED,
-        (Edit(PHASES, "        if self.copies_first:\n", "        if self.copied_portions:\n"),),
+        (
+            Edit(
+                PHASES,
+                "        if not self.copied_portions or not _may_cut(self, at):\n            return None\n",
+                "        if not _may_cut(self, at):\n            return None\n"
+                "        if not self.copied_portions:\n"
+                "            (source, destination), slots = next(iter(self.ways.items()))\n"
+                "            return Cut(slots, source, destination, is_whole=True)\n",
+            ),
+        ),
         (f"{TEST_PHASES}::test_the_cuts_of_a_live_rescale_move_what_was_copied_portion_by_portion",),
     ),
     Breakage(
@@ -356,14 +365,20 @@ LAYOUT = (
         "cuts-without-a-step-between",
         "A live change makes all its cuts at one boundary.",
         BOUNDED,
-        (Edit(PHASES, "return not self.is_crowded and self.course.steps_due == 0", "return not self.is_crowded"),),
+        (Edit(PHASES, " or phase.is_crowded or course.steps_due)", " or phase.is_crowded)"),),
         (f"{TEST_PHASES}::test_between_two_cuts_of_a_live_rescale_come_as_many_steps_as_it_is_told",),
     ),
     Breakage(
         "one-step-between-two-cuts",
         "A live change lets one step go between two cuts, however long they take.",
         BOUNDED,
-        (Edit(PHASES, "replace(self.course, steps_due=steps_between, cuts", "replace(self.course, steps_due=1, cuts"),),
+        (
+            Edit(
+                PHASES,
+                "replace(self, steps_due=steps_between, cuts",
+                "replace(self, steps_due=min(1, steps_between), cuts",
+            ),
+        ),
         (f"{TEST_PHASES}::test_between_two_cuts_of_a_live_rescale_come_as_many_steps_as_it_is_told",),
     ),
     Breakage(
@@ -387,7 +402,7 @@ LAYOUT = (
         "step-within-a-round-of-a-protocol",
         "A step begins when the machines of a protocol have let some of the slots of a round move, and not all.",
         BOUNDED,
-        (Edit(PHASES, "                return self.is_within_round\n", "                return False\n"),),
+        (Edit(PHASES, "        return self.is_within_round\n", "        return False\n"),),
         (f"{TEST_PHASES}::test_a_round_of_a_protocol_ends_before_the_next_step_also_where_it_is_paused",),
     ),
     Breakage(
@@ -412,7 +427,7 @@ LAYOUT = (
                 PHASES,
                 "        return _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n",
                 "        begun = _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n"
-                "        is_kept = isinstance(self, Moving) and isinstance(begun, Weighing)\n"
+                "        is_kept = isinstance(self, MovingPortions) and isinstance(begun, Weighing)\n"
                 "        return replace(self, aim=begun.aim) if is_kept else begun  # type: ignore[return-value]\n",
             ),
         ),

@@ -16,7 +16,9 @@ from coordinator.rescale.phases import (
     Burying,
     Idle,
     Moved,
-    Moving,
+    MovingCold,
+    MovingPortions,
+    MovingRounds,
     Staffing,
     UnderWay,
     Wanted,
@@ -78,7 +80,7 @@ class Driven(Rescale):
                 some = slots if dice is None or is_whole else slots.first(dice.randint(1, len(slots)))
                 owned = dict(self.owned)
                 owned[source], owned[destination] = owned[source].minus(some), owned[destination].union(some)
-                self.tell(Moving.cut, owned, steps_between)
+                self.tell(MovingCold.cut, owned, steps_between)
             case Bury(leaving):
                 self.tell(Burying.buried, {w: slots for w, slots in self.owned.items() if w not in leaving})
             case None:
@@ -86,27 +88,28 @@ class Driven(Rescale):
 
     def weigh(self) -> None:
         assert isinstance(self.phase, Weighing)
-        self.tell(Weighing.weighed, self._planner(self.phase))
-        self.tell(Moving.paced, is_crowded=False, slots_per_round=self.slots_per_round)
+        if self.phase.aim.protocol == "batches":
+            self.tell(Weighing.weighed)
+        else:
+            self.tell(Weighing.planned, self._planner(self.phase))
+            self.tell(MovingRounds.sized, self.slots_per_round)
 
     def copy(self, slots_max: int = SLOTS) -> Portion:
         """One source has copied a portion of what it has not copied yet."""
-        assert isinstance(self.phase, Moving)
+        assert isinstance(self.phase, MovingPortions)
         ((source, destination), left), *_ = self.left_to_copy().items()
         portion = Portion(left.first(slots_max), source, destination)
-        self.tell(Moving.copied, portion)
+        self.tell(MovingPortions.copied, portion)
         return portion
 
     def left_to_copy(self) -> dict[tuple[int, int], SlotSet]:
-        assert isinstance(self.phase, Moving)
+        assert isinstance(self.phase, MovingPortions)
         left = dict(self.phase.ways)
         for slots, source, destination in self.phase.copied_portions:
             left[source, destination] = left[source, destination].minus(slots)
         return {ends: slots for ends, slots in left.items() if slots != NO_SLOTS}
 
-    def _planner(self, phase: Weighing) -> Planner | None:
-        if phase.aim.protocol == "batches":
-            return None
+    def _planner(self, phase: Weighing) -> Planner:
         goal = phase.aim.target.owned
         everybody = {worker: goal.get(worker, NO_SLOTS) for worker in phase.owned}
         return PLANNERS[phase.aim.protocol](phase.owned, everybody, self.slots_per_round)
