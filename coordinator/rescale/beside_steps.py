@@ -46,18 +46,12 @@ class Preparing:
     def __init__(self, parts: RescaleParts, wishes: Wishes) -> None:
         self._parts, self._wishes = parts, wishes
         self._weighing: tuple[int, Target] | None = None  # the rescale, and where it leads, for which the sources count
-        self._moved_since: tuple[int, int] = (-1, 0)  # (version, bytes moved since it)
 
     def reset(self) -> None:
         """Other workers go on. They count nothing yet, and have no copies."""
         self._weighing = None
         self._parts.recruiting.forget()
         self._parts.copying.reset()
-
-    def note_cut(self, version: int, moved_bytes: int) -> None:
-        """A cut has moved so much. `version`: the last complete one."""
-        of, before = self._moved_since
-        self._moved_since = (version, moved_bytes + (before if of == version else 0))
 
     def look(self, core: Core, crew: Crew) -> None:
         """Called by the loop between its actions. Raises TaskLost, NoSlots."""
@@ -210,8 +204,9 @@ class Preparing:
 
     def _is_crowded(self, core: Core) -> bool:
         """Whether a live rescale has moved so much since the last version that a checkpoint has to come first. Asks for it."""
-        version, moved = self._moved_since
-        if version != core.version.version or core.rescale.mode != "live" or moved < MOVED_BYTES_MAX:
+        if core.rescale.mode != "live":
+            return False
+        if self._parts.budget.moved_bytes_since(core.version.version) < MOVED_BYTES_MAX:
             return False
         core.request_checkpoint(forced=True)
         return True

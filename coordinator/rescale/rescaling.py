@@ -19,7 +19,7 @@ from coordinator.measures import SettledStep
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
 from coordinator.rescale.beside_steps import Preparing
 from coordinator.rescale.copying import Copying
-from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget
+from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget, MadeCut
 from coordinator.rescale.hosts import tasks_for
 from coordinator.rescale.phases import MovingPortions
 from coordinator.rescale.planner import Planners
@@ -55,8 +55,6 @@ class Rescaling:
         self._expected: ExpectedDatabases | None = None
         self._has_started = False
         self._batch = 0
-        self._cuts, self._cuts_ms = 0, 0.0  # since the last step or rest, and what they have taken
-        self._steps_due = 0  # before the next cut, as the last one has left it; 0 after a step
         budget, monotonic = CutBudget(), spec.kafka.outside.monotonic
         self._parts = RescaleParts(
             spec=spec,
@@ -102,7 +100,6 @@ class Rescaling:
     def note_step(self, step: SettledStep) -> None:
         """Cuts are measured by how long steps take."""
         self._parts.budget.note_step(step.took_ms, step.write_ms)
-        self._cuts, self._cuts_ms, self._steps_due = 0, 0.0, 0
         if self._parts.log.rescale is not None:
             self._parts.view.progress.note_step(step.took_ms)
 
@@ -163,16 +160,18 @@ class Rescaling:
         took_ms = 1e3 * (self._parts.monotonic() - began)
         assert crew.placement is not None
         portion = Portion(cut.slots, cut.source, cut.destination)
+        copied_bytes: int | None = None
         if isinstance(core.rescale.phase, MovingPortions) and portion in core.rescale.phase.copied_portions:
-            self._parts.budget.note_portion(self._parts.copying.moved(portion), moved)
-        if self._steps_due:  # no step has come, so there was nothing to read: cuts delay nobody then
-            self._cuts, self._cuts_ms = 0, 0.0
-        self._cuts, self._cuts_ms = self._cuts + 1, self._cuts_ms + took_ms
-        self._steps_due = self._parts.budget.steps_between(self._cuts_ms, self._cuts)
-        core.cut(crew.placement.owned, self._steps_due)
-        self._parts.budget.note_cut(moved, took_ms)
-        self._preparing.note_cut(core.version.version, moved)
-        self._parts.view.progress.note_cut(len(slots), moved, took_ms, self._parts.monotonic())
+            copied_bytes = self._parts.copying.moved(portion)
+        made = MadeCut(
+            slots=len(slots),
+            moved_bytes=moved,
+            took_ms=took_ms,
+            copied_bytes=copied_bytes,
+            version=core.version.version,
+        )
+        core.cut(crew.placement.owned, self._parts.budget.note_cut(made))
+        self._parts.view.progress.note_cut(made, self._parts.monotonic())
 
     def _bury(self, leaving: Sequence[int], core: Core, crew: Crew) -> None:
         assert crew.placement is not None
