@@ -354,7 +354,7 @@ class Core:
         """The intent of the rescale is in the log."""
         assert log.rescale is not None, self._with_story("the log has no rescale")
         self._report_of_rescale("intended")
-        self.rescale.tell(Wanted.intended, log.rescale)
+        self.rescale.tell(Wanted.intended)
 
     def staffed(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers of the target are there, and all are connected."""

@@ -21,7 +21,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from engine.resident.launcher import Launcher
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.layout_records import AutoBounds, LayoutAuto
+from io_kafka.step_log.layout_records import AutoBounds, LayoutAuto, MoveStrategy
 from io_kafka.step_log.state import StepLogState
 
 _log = structlog.get_logger("coordinator.automatic")
@@ -170,7 +170,7 @@ class Automatic:
 
     def _ask(self, choice: Choice, workers: int) -> None:
         try:
-            self._asked = self._requests.ask_without_waiting(RescaleRequest(workers, "live"))
+            self._asked = self._requests.ask_without_waiting(RescaleRequest(workers, MoveStrategy("live")))
             self._changes += 1
         except RescaleRefused:  # the run is over
             self._machine.withdrawn()

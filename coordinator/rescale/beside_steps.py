@@ -27,7 +27,7 @@ from coordinator.rescale.recruiting import Recruits
 from coordinator.rescale.replacing import NoTaskThere
 from coordinator.rescale.requests import TurnRequest
 from coordinator.rescale.shared import RescaleParts
-from coordinator.rescale.ways import Ways, slots_to_leave
+from coordinator.rescale.ways import slots_to_leave
 from coordinator.rescale.wishes import Wishes
 from engine.resident.crew import Crew
 from engine.resident.start_faults import NoSlots, RecruitsFailed
@@ -153,7 +153,7 @@ class Preparing:
     def _weigh(self, core: Core, crew: Crew, phase: Weighing) -> None:
         """Has the sources count the bytes of the slots that they are to give away."""
         intent = self._intent()
-        present = intent.change, phase.aim.target
+        present, strategy = (intent.change, phase.aim.target), phase.aim.strategy
         if self._weighing is None:
             self._weighing = present
             crew.slots.begin_weighing(slots_to_leave(phase.owned, phase.aim.target.owned))
@@ -163,19 +163,18 @@ class Preparing:
         is_wanted, self._weighing = self._weighing == present, None
         if is_wanted:  # and the rescale was not turned meanwhile
             self._parts.view.progress.note_weights(left_bytes, self._parts.monotonic())
-            if intent.protocol == "batches":
+            if strategy.protocol == "batches":
                 core.rescale.tell(Weighing.weighed)
             else:
-                core.rescale.tell(Weighing.planned, self._planner(phase, intent))
+                core.rescale.tell(Weighing.planned, self._planner(phase))
             self._parts.view.show(core)
 
-    def _planner(self, phase: Weighing, intent: LayoutIntent) -> Planner:
-        assert intent.protocol in self._parts.planners, (
-            f"the log has a rescale by {intent.protocol}, which this run has not"
-        )
+    def _planner(self, phase: Weighing) -> Planner:
+        protocol = phase.aim.strategy.protocol
+        assert protocol in self._parts.planners, f"the log has a rescale by {protocol}, which this run has not"
         target = phase.aim.target.owned
         everybody = {worker: target.get(worker, NO_SLOTS) for worker in phase.owned}
-        return self._parts.planners[intent.protocol](phase.owned, everybody, self._slots_per_round(intent, phase.ways))
+        return self._parts.planners[protocol](phase.owned, everybody, self._slots_per_round(phase))
 
     def _copy(self, core: Core, crew: Crew) -> None:
         """Has the sources copy what has to move."""
@@ -188,7 +187,7 @@ class Preparing:
         moving = core.rescale.phase
         assert isinstance(moving, MovingPortions)
         if not (moving.course.is_paused or core.is_replaying(self._parts.log)):
-            wanted = self._parts.budget.portion_bytes(self._intent())
+            wanted = self._parts.budget.portion_bytes(moving.aim.strategy)
             self._parts.copying.begin(crew, moving.ways, moving.copied_portions, wanted)
 
     def _pace(self, core: Core) -> None:
@@ -198,7 +197,7 @@ class Preparing:
         if isinstance(phase, MovingPortions | MovingRounds) and phase.is_crowded != is_crowded:
             core.rescale.tell(MovingPortions.crowded, is_crowded)
         if isinstance(phase, MovingRounds):
-            slots = self._slots_per_round(self._intent(), phase.ways)
+            slots = self._slots_per_round(phase)
             if phase.slots_per_round != slots:
                 core.rescale.tell(MovingRounds.sized, slots)
 
@@ -211,10 +210,10 @@ class Preparing:
         core.request_checkpoint(forced=True)
         return True
 
-    def _slots_per_round(self, intent: LayoutIntent, ways: Ways) -> int:
+    def _slots_per_round(self, phase: Weighing | MovingRounds) -> int:
         """Returns how many slots one round may move: as many as fit into the budget if all have the same size."""
-        slots_left = sum(len(slots) for slots in ways.values())
-        budget, left_bytes = self._parts.budget.bytes_max(intent), self._parts.view.progress.left_bytes or 0
+        slots_left = sum(len(slots) for slots in phase.ways.values())
+        budget, left_bytes = self._parts.budget.bytes_max(phase.aim.strategy), self._parts.view.progress.left_bytes or 0
         return max(1, slots_left * budget // left_bytes) if left_bytes > budget else max(1, slots_left)
 
     def _intent(self) -> LayoutIntent:

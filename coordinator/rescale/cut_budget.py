@@ -11,7 +11,7 @@ import statistics
 from collections import deque
 from dataclasses import dataclass
 
-from io_kafka.step_log.layout_records import LayoutIntent
+from io_kafka.step_log.layout_records import MoveStrategy
 
 COLD_CUT_BYTES = 64 << 20
 """The bytes that one cut may move while no step runs. Destination and source hold them in memory."""
@@ -139,21 +139,21 @@ class CutBudget:
         before = self._new_share
         self._new_share = share if before is None or share > before else before + RATE_WEIGHT * (share - before)
 
-    def portion_bytes(self, intent: LayoutIntent) -> int:
-        """About how many bytes a portion of this rescale is to have."""
+    def portion_bytes(self, strategy: MoveStrategy) -> int:
+        """About how many bytes a portion of such a rescale is to have."""
         if self._new_share is None:
             wanted = PORTION_BYTES_FIRST
         else:
-            wanted = min(PORTION_BYTES_MAX, max(PORTION_BYTES_MIN, int(self.bytes_max(intent) / self._new_share)))
-        return wanted if intent.budget_bytes is None else min(wanted, intent.budget_bytes)
+            wanted = min(PORTION_BYTES_MAX, max(PORTION_BYTES_MIN, int(self.bytes_max(strategy) / self._new_share)))
+        return wanted if strategy.budget_bytes is None else min(wanted, strategy.budget_bytes)
 
-    def bytes_max(self, intent: LayoutIntent) -> int:
-        """The bound of the next cut of this rescale."""
-        if intent.mode == "cold":
+    def bytes_max(self, strategy: MoveStrategy) -> int:
+        """The bound of the next cut of such a rescale."""
+        if strategy.mode == "cold":
             return COLD_CUT_BYTES
-        added_ms = LIVE_CUT_SHARE * self._step_median_ms if intent.budget_ms is None else intent.budget_ms
+        added_ms = LIVE_CUT_SHARE * self._step_median_ms if strategy.budget_ms is None else strategy.budget_ms
         timed = max(LIVE_CUT_BYTES_MIN, int(self._bytes_per_ms * added_ms))
-        return timed if intent.budget_bytes is None else min(timed, intent.budget_bytes)
+        return timed if strategy.budget_bytes is None else min(timed, strategy.budget_bytes)
 
     def _steps_between(self, cuts_ms: float, cuts: int) -> int:
         """How many steps come before the next cut, if so many cuts since the last step have taken `cuts_ms` together. Then cuts take at most

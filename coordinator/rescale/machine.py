@@ -12,9 +12,8 @@ from typing import assert_never
 from base.machine import Machine
 from base.slots import NO_SLOTS, SlotSet, why_no_partition
 from coordinator.boundary import Boundary
-from coordinator.rescale.actions import RescaleAction
+from coordinator.rescale.actions import Aim, RescaleAction
 from coordinator.rescale.phases import (
-    Aim,
     Burying,
     Idle,
     Moved,
@@ -30,7 +29,7 @@ from coordinator.rescale.phases import (
     resume,
 )
 from coordinator.rescale.ways import Owned, missing_members, moves
-from io_kafka.step_log.layout_records import RescaleMode, Target
+from io_kafka.step_log.layout_records import RescaleMode
 from io_kafka.step_log.layout_rules import why_not_owned
 from io_kafka.step_log.state import StepLogState
 
@@ -69,30 +68,22 @@ class Rescale(Machine[Phase]):
         return isinstance(self.phase, UnderWay) and self.phase.course.is_paused
 
     @property
-    def mode(self) -> RescaleMode | None:
-        """The mode of the rescale that is wanted or under way; None without one."""
+    def aim(self) -> Aim | None:
+        """What the rescale that is wanted or under way is to do; None without one."""
         match self.phase:
             case Idle() | Burying():
                 return None
             case Wanted(wish=wish):
-                return wish.mode
+                return wish.aim
             case UnderWay(aim=aim):
-                return aim.mode
+                return aim
             case _:
                 assert_never(self.phase)
 
     @property
-    def target(self) -> Target | None:
-        """Where the rescale that is wanted or under way leads to; None without one."""
-        match self.phase:
-            case Idle() | Burying():
-                return None
-            case Wanted(wish=wish):
-                return wish.target
-            case UnderWay(aim=aim):
-                return aim.target
-            case _:
-                assert_never(self.phase)
+    def mode(self) -> RescaleMode | None:
+        """The mode of the rescale that is wanted or under way; None without one."""
+        return None if self.aim is None else self.aim.strategy.mode
 
     @property
     def blocks_steps(self) -> bool:
@@ -142,7 +133,7 @@ class Rescale(Machine[Phase]):
     def _check_under_way(self, phase: Staffing | Weighing | Moving | Moved, log: StepLogState) -> None:
         intent, target = log.rescale, log.target
         assert intent is not None and target is not None
-        said = Aim(intent.mode, intent.protocol, target)
+        said, strategy = Aim(target, intent.strategy), intent.strategy
         assert phase.aim == said, self.with_story(f"the rescale leads to {phase.aim}, and that of the log to {said}")
         new = missing_members(target.members, phase.owned)
         if isinstance(phase, Staffing):
@@ -157,13 +148,13 @@ class Rescale(Machine[Phase]):
             case Weighing():
                 pass
             case MovingCold():
-                assert said.mode == "cold", self.with_story("a live rescale moves its slots as a cold one")
+                assert said.is_cold, self.with_story("a live rescale moves its slots as a cold one")
             case MovingPortions():
-                is_copying = (said.mode, said.protocol) == ("live", "batches")
+                is_copying = (strategy.mode, strategy.protocol) == ("live", "batches")
                 assert is_copying, self.with_story("slots are copied in a rescale that moves them without that")
                 self._check_copies(phase)
             case MovingRounds():
-                assert said.protocol != "batches", self.with_story("a planner in a rescale without a protocol")
+                assert strategy.protocol != "batches", self.with_story("a planner in a rescale without a protocol")
             case _:
                 assert_never(phase)
         assert phase.ways == ways != {}, self.with_story(f"{phase.ways} are to move, and {ways} have to")

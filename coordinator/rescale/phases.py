@@ -61,19 +61,10 @@ from typing import Self, assert_never
 
 from base.slots import drop_empty
 from coordinator.boundary import Boundary
-from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff, Wish
+from coordinator.rescale.actions import Aim, Bury, Cut, LogRescale, Staff, Wish
 from coordinator.rescale.planner import Planner
 from coordinator.rescale.ways import Owned, Portion, Ways, missing_members, moves, slots_of
-from io_kafka.step_log.layout_records import CutProtocol, LayoutIntent, RescaleMode, Target
-
-
-@dataclass(frozen=True)
-class Aim:
-    """What the log says of the rescale under way."""
-
-    mode: RescaleMode
-    protocol: CutProtocol
-    target: Target
+from io_kafka.step_log.layout_records import LayoutIntent, Target
 
 
 @dataclass(frozen=True)
@@ -110,7 +101,7 @@ class Idle:
         return None
 
     def requested(self, wish: Wish) -> Wanted:
-        return Wanted(self.owned, wish, is_recruited=not missing_members(wish.target.members, self.owned))
+        return Wanted(self.owned, wish, is_recruited=not missing_members(wish.aim.target.members, self.owned))
 
 
 @dataclass(frozen=True)
@@ -124,15 +115,15 @@ class Wanted:
     @property
     def new(self) -> tuple[int, ...]:
         """The workers that the rescale needs and that are not there yet."""
-        return missing_members(self.wish.target.members, self.owned)
+        return missing_members(self.wish.aim.target.members, self.owned)
 
     @property
     def blocks_steps(self) -> bool:
-        return self.wish.mode == "cold"
+        return self.wish.aim.is_cold
 
     def next(self, at: Boundary) -> LogRescale | None:
-        may_begin = self.wish.mode == "cold" or not at.is_replaying
-        return LogRescale(self.wish) if self.is_recruited and may_begin and not at.is_checkpointing else None
+        may_begin = self.is_recruited and not at.is_checkpointing
+        return LogRescale(self.wish) if may_begin and _may_act(self.wish.aim, at) else None
 
     def recruited(self) -> Wanted:
         return replace(self, is_recruited=True)
@@ -141,15 +132,14 @@ class Wanted:
         """There are no tasks for the workers that are new, or no room, or the wish was taken back."""
         return Idle(self.owned)
 
-    def intended(self, intent: LayoutIntent) -> Staffing | Weighing | Moved:
+    def intended(self) -> Staffing | Weighing | Moved:
         """The intent is in the log."""
-        aim = Aim(intent.mode, intent.protocol, intent.target)
-        return _first_phase(self.owned, aim, COURSE_FIRST, is_recruited=self.is_recruited)
+        return _first_phase(self.owned, self.wish.aim, COURSE_FIRST, is_recruited=self.is_recruited)
 
 
 @dataclass(frozen=True)
 class UnderWay:
-    """What all phases have in which the log has a rescale."""
+    """What all phases have in which the log has a rescale. `aim`: as the log has it, with the target of the last turn."""
 
     owned: Owned
     aim: Aim
@@ -157,7 +147,7 @@ class UnderWay:
 
     @property
     def blocks_steps(self) -> bool:
-        return self.aim.mode == "cold"
+        return self.aim.is_cold
 
     def turned(self, target: Target) -> Staffing | Weighing | Moved:
         """The log has another target. What the sources have counted and copied was for other slots."""
@@ -214,8 +204,9 @@ class Weighing(UnderWay):
 
     def weighed(self) -> MovingCold | MovingPortions:
         """The sources know the bytes of their slots, which move in batches."""
-        assert self.aim.protocol == "batches", f"a rescale by {self.aim.protocol} without a planner"
-        match self.aim.mode:
+        strategy = self.aim.strategy
+        assert strategy.protocol == "batches", f"a rescale by {strategy.protocol} without a planner"
+        match strategy.mode:
             case "cold":
                 return MovingCold(self.owned, self.aim, self.course, self.ways)
             case "live":
@@ -223,11 +214,11 @@ class Weighing(UnderWay):
                     self.owned, self.aim, self.course, self.ways, copied_portions=(), is_crowded=False
                 )
             case _:
-                assert_never(self.aim.mode)
+                assert_never(strategy.mode)
 
     def planned(self, planner: Planner) -> MovingRounds:
         """The sources know the bytes of their slots, and `planner` decides which of them move together."""
-        assert self.aim.protocol != "batches", f"a planner of batches: {planner}"
+        assert self.aim.strategy.protocol != "batches", f"a planner of batches: {planner}"
         return MovingRounds(
             self.owned,
             self.aim,
@@ -316,7 +307,7 @@ class MovingRounds(UnderWay):
         if at.is_replaying or not (self.is_within_round or _may_cut(self, at)):
             return None
         move = self.planner.next(self.slots_per_round)
-        assert move is not None, f"{self.aim.protocol} has ended, and slots have other owners than in the target"
+        assert move is not None, f"{self.aim.strategy} has ended, and slots have other owners than in the target"
         return Cut(move.slots, move.source, move.destination, is_whole=True)
 
     def crowded(self, is_crowded: bool) -> MovingRounds:
@@ -396,7 +387,7 @@ def resume(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> 
     where it leads to now."""
     if intent is None or target is None:
         return Idle(owned)
-    return _first_phase(owned, Aim(intent.mode, intent.protocol, target), COURSE_FIRST, is_recruited=False)
+    return _first_phase(owned, Aim(target, intent.strategy), COURSE_FIRST, is_recruited=False)
 
 
 def _first_phase(owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited: bool) -> Staffing | Weighing | Moved:
@@ -410,4 +401,4 @@ def _first_phase(owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited:
 
 def _may_act(aim: Aim, at: Boundary) -> bool:
     """A live rescale waits for the end of a replay."""
-    return aim.mode == "cold" or not at.is_replaying
+    return aim.is_cold or not at.is_replaying

@@ -121,20 +121,21 @@ class Rescaling:
         self._parts.view.show(core)
 
     def _log_rescale(self, wish: Wish) -> None:
+        target, strategy = wish.aim.target, wish.aim.strategy
         intent = LayoutIntent(
             epoch=self._parts.writer.epoch,
             change=self._parts.log.current_layout.number + 1,
-            mode=wish.mode,
-            target=wish.target,
+            mode=strategy.mode,
+            target=target,
             asked=wish.asked,
-            budget_bytes=wish.budget_bytes,
-            budget_ms=wish.budget_ms,
-            protocol=wish.protocol,
+            budget_bytes=strategy.budget_bytes,
+            budget_ms=strategy.budget_ms,
+            protocol=strategy.protocol,
             hosts=wish.hosts,
         )
         self._parts.writer.append([intent])
         self._wishes.wish = None
-        _log.info("a rescale begins", mode=wish.mode, workers=list(wish.target.members))
+        _log.info("a rescale begins", mode=strategy.mode, workers=list(target.members))
         reached("layout.intended")
 
     def _staff(self, new: Sequence[int], step: int, core: Core, crew: Crew) -> None:
@@ -154,7 +155,7 @@ class Rescaling:
         began = self._parts.monotonic()
         self._batch += 1
         number = CutNumber(crew.term.number, self._batch)
-        bytes_max = WHOLE_CUT_BYTES if cut.is_whole else self._parts.budget.bytes_max(self._parts.log.rescale)
+        bytes_max = WHOLE_CUT_BYTES if cut.is_whole else self._parts.budget.bytes_max(self._parts.log.rescale.strategy)
         slots, moved = crew.slots.give(number, cut.slots, cut.source, cut.destination, bytes_max=bytes_max)
         reached("cut.done")
         took_ms = 1e3 * (self._parts.monotonic() - began)

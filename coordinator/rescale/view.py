@@ -138,18 +138,18 @@ class RescaleView:
 
     def _shown_rescale(self, phase: Wanted | Staffing | Weighing | Moving | Moved) -> ChangeShown:
         log = self._state
-        said = phase.wish if isinstance(phase, Wanted) else phase.aim
-        mode, target = said.mode, said.target
+        aim = phase.wish.aim if isinstance(phase, Wanted) else phase.aim
+        target, strategy = aim.target, aim.strategy
         left = sum(len(slots) for slots in slots_to_leave(phase.owned, target.owned).values())
         if left == 0:
             self.progress.left_bytes = 0
         number = log.current_layout.number + 1 if log.rescale is None else log.rescale.change
-        change = ChangeNumber(number, mode, len(target.members))
+        change = ChangeNumber(number, strategy.mode, len(target.members))
         match phase:
             case MovingRounds(planner=planner):
-                change = replace(change, protocol=phase.aim.protocol, messages=planner.messages)
+                change = replace(change, protocol=strategy.protocol, messages=planner.messages)
             case Moved(messages=int(messages)):
-                change = replace(change, protocol=phase.aim.protocol, messages=messages)
+                change = replace(change, protocol=strategy.protocol, messages=messages)
             case _:
                 pass
         return ChangeShown(
@@ -157,7 +157,7 @@ class RescaleView:
             state=state_text(phase),
             is_paused=isinstance(phase, UnderWay) and phase.course.is_paused,
             slots_left=left,
-            cut_bytes_max=None if log.rescale is None else self._budget.bytes_max(log.rescale),
+            cut_bytes_max=None if log.rescale is None else self._budget.bytes_max(strategy),
             numbers={**self.progress.done_numbers(self._monotonic()), **self.progress.left_numbers()},
         )
 

@@ -8,7 +8,7 @@ import structlog
 
 from base.slots import drop_empty
 from coordinator.core import Core
-from coordinator.rescale.actions import Wish
+from coordinator.rescale.actions import Aim, Wish
 from coordinator.rescale.hosts import why_no_disk_space_for
 from coordinator.rescale.phases import Idle, UnderWay, Wanted
 from coordinator.rescale.replacing import without_host
@@ -25,9 +25,11 @@ from coordinator.rescale.shared import RescaleParts
 from coordinator.starting.layouts import has_same_target, layout_of, layout_to, layout_with, target_of, workers_to_have
 from engine.model.layout import Layout
 from engine.resident.crew import Crew
-from io_kafka.step_log.layout_records import HostsPart, LayoutIntent, LayoutTurn, TurnReason
+from io_kafka.step_log.layout_records import HostsPart, LayoutIntent, LayoutTurn, MoveStrategy, TurnReason
 
 _log = structlog.get_logger("coordinator.rescale")
+
+COLD, LIVE = MoveStrategy("cold"), MoveStrategy("live")
 
 TAKEN_BACK = "the change was taken back before it began; nothing has moved."
 """What the status says of it."""
@@ -52,7 +54,7 @@ class Wishes:
         if workers is not None and log.rescale is None:
             layout = layout_of(self._parts.layout)
             target = layout.with_policy(self._parts.spec.policy_now or layout.policy).with_workers(workers)
-            self.wish, self.is_asked_by_start = Wish("cold", target_of(target), wanted.setting), True
+            self.wish, self.is_asked_by_start = Wish(Aim(target_of(target), COLD), wanted.setting), True
         elif workers is not None:
             self._turn(core, self._plan_again(core, workers), "replan", wanted.setting)
         elif log.rescale is None and self._parts.layout.asked != wanted.setting and wanted.setting is not None:
@@ -87,9 +89,9 @@ class Wishes:
             policy = layout_to(target, 0).policy
             now = layout_with(drop_empty(core.rescale.owned), self._parts.layout.number, policy)
             self._turn(core, now.with_members(staying), "replan", self._parts.log.rescale.asked)
-        elif target is None and (self.wish is None or not set(self.wish.target.members) <= set(staying)):
+        elif target is None and (self.wish is None or not set(self.wish.aim.target.members) <= set(staying)):
             target_now = target_of(layout_of(self._parts.layout).with_members(staying))
-            self.wish = self._shrinking = Wish("cold", target_now, self._parts.layout.asked)
+            self.wish = self._shrinking = Wish(Aim(target_now, COLD), self._parts.layout.asked)
             self.is_asked_by_start = False
         self._parts.board.update(
             layout_fault=f"Spark had fewer task slots than workers, so the run goes on with {len(staying)} workers."
@@ -115,7 +117,7 @@ class Wishes:
                 layout = layout_of(self._parts.layout)
                 target = target_of(without_host(layout, host, to, crew.members, self._parts.spec.state_location))
                 hosts = HostsPart(avoided=host, wanted=to)
-                self._want(Wish("live", target, self._parts.layout.asked, hosts=hosts), core, crew)
+                self._want(Wish(Aim(target, LIVE), self._parts.layout.asked, hosts), core, crew)
             case PauseRequest(is_paused):
                 self._under_way()
                 core.rescale.tell(UnderWay.paused, is_paused)
@@ -136,15 +138,7 @@ class Wishes:
         layout = layout_of(self._parts.layout)
         target = layout.with_policy(request.policy or layout.policy).with_workers(request.workers)
         self._refuse(request, target, core)
-        wish = Wish(
-            request.mode,
-            target_of(target),
-            asked=self._parts.layout.asked,
-            budget_bytes=request.budget_bytes,
-            budget_ms=request.budget_ms,
-            protocol=request.protocol,
-        )
-        self._want(wish, core, crew)
+        self._want(Wish(Aim(target_of(target), request.strategy), self._parts.layout.asked), core, crew)
 
     def _want(self, wish: Wish, core: Core, crew: Crew) -> None:
         """Raises RescaleRefused if a disk has no room for it."""
@@ -167,16 +161,17 @@ class Wishes:
                 f"Spark has {slots} task slots, and {request.workers} workers need one each; nothing was changed.",
                 "Ask for fewer workers, or give Spark more task slots.",
             )
-        if request.protocol == "batches":
+        strategy = request.strategy
+        if strategy.protocol == "batches":
             return
-        if request.mode != "live":
+        if strategy.mode != "live":
             raise RescaleRefused(
-                f"a {request.mode} change does not go by a protocol such as {request.protocol}; nothing was changed.",
+                f"a {strategy.mode} change does not go by a protocol such as {strategy.protocol}; nothing was changed.",
                 "Ask for a live change, or leave the protocol out.",
             )
-        if request.protocol not in self._parts.planners:
+        if strategy.protocol not in self._parts.planners:
             raise RescaleRefused(
-                f"this run has no protocol {request.protocol}; nothing was changed.",
+                f"this run has no protocol {strategy.protocol}; nothing was changed.",
                 "Leave the protocol out, or run the pipeline with `stepwell run`.",
             )
 
@@ -189,8 +184,8 @@ class Wishes:
 
     def _heading_for(self, core: Core) -> int:
         """The number of workers to which the rescale that is wanted or under way leads."""
-        target = core.rescale.target
-        return len(self._parts.layout.placed.members if target is None else target.members)
+        aim = core.rescale.aim
+        return len(self._parts.layout.placed.members if aim is None else aim.target.members)
 
     def _under_way(self) -> LayoutIntent:
         if self._parts.log.rescale is None:

@@ -54,7 +54,7 @@ from coordinator.rescale.requests import (
 )
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
-from io_kafka.step_log.layout_records import FORMER_MODES, AutoBounds, CutProtocol, RescaleMode
+from io_kafka.step_log.layout_records import FORMER_MODES, AutoBounds, CutProtocol, MoveStrategy, RescaleMode
 from stepwell.errors import StepwellError
 from stepwell.service.bodies import Answer, has_token, validation_text
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
@@ -240,12 +240,7 @@ class ControlServer:
         policy = None if body.policy is None else self._policies[body.policy]
         return await self._ask_layout(
             RescaleRequest(
-                body.workers,
-                body.mode,
-                policy=policy,
-                budget_bytes=body.budget_bytes,
-                budget_ms=body.budget_ms,
-                protocol=body.protocol,
+                body.workers, MoveStrategy(body.mode, body.protocol, body.budget_bytes, body.budget_ms), policy
             )
         )
 

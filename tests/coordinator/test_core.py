@@ -29,7 +29,7 @@ from coordinator.checkpoints.phases import (
 )
 from coordinator.core import Core
 from coordinator.goal import Goal
-from coordinator.rescale.actions import Bury, Cut, LogRescale, Wish
+from coordinator.rescale.actions import Bury, Cut, LogRescale
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle, MovingPortions, Weighing
 from coordinator.rescale.ways import Portion
@@ -46,6 +46,7 @@ from io_kafka.step_log.records import (
     StepRecord,
 )
 from io_kafka.step_log.value import PENDING_STEPS_MAX
+from tests.coordinator.rescale.driving import wish
 from tests.io_kafka.growing import GrowingLog
 from tests.io_kafka.layouts import change, layout, owned_by, placed, target
 
@@ -519,8 +520,8 @@ GIVEN_AWAY = {0: ALL_SLOTS, 1: NO_SLOTS}
 def shrink(action: Action, core: Core, log: Log) -> None:
     """Acts as the shell in the rescale from workers 0 and 1 to worker 0."""
     match action:
-        case LogRescale(wish):
-            log.append(change().model_copy(update={"mode": wish.mode}))
+        case LogRescale(wished):
+            log.append(change().model_copy(update={"mode": wished.aim.strategy.mode}))
             core.rescale_intended(log)
         case Cut():
             core.cut(GIVEN_AWAY, 1)
@@ -570,7 +571,7 @@ SETTLING = ["LogIntent", "Freeze", "Fold", "Complete", "Bury", "Exit"]
 def test_a_run_for_a_cold_rescale_leaves_the_replay_to_the_next_run() -> None:
     log = Log(divided=3, written=2)
     core = shrinking(log)
-    core.rescale.tell(Idle.requested, Wish("cold", target(0), None))
+    core.rescale.tell(Idle.requested, wish("cold", target(0)))
     assert kinds_until_exit(core, log) == ["LogRescale", "Cut", *SETTLING]
     assert (core.step, log.division_next) == (0, 3)
 
@@ -600,7 +601,7 @@ def test_a_rescale_begins_although_each_checkpoint_takes_as_long_as_the_interval
     assert core.request_periodic_checkpoint(log)
     first = VersionId(1, 1, "c1")
     assert step_through(core, log, 3)[-1] == Fold(first)
-    core.rescale.tell(Idle.requested, Wish("live", target(0), None))
+    core.rescale.tell(Idle.requested, wish("live", target(0)))
     assert step_through(core, log, 4)[-1] == Settle(1, False)
     core.folded({0: (EMPTY, first), 1: (EMPTY, first)})
     assert isinstance(step_through(core, log, 1)[0], Complete)
@@ -617,7 +618,7 @@ def test_a_rescale_that_has_something_to_do_holds_up_the_next_step(mode: Rescale
     """While the workers have no step: a cold one from the request on, and a live one for its actions alone."""
     core, log = opened(), Log(divided=1)
     assert not core.is_blocked(log)
-    core.rescale.tell(Idle.requested, Wish(mode, target(0), None))
+    core.rescale.tell(Idle.requested, wish(mode, target(0)))
     assert core.is_blocked(log)
     shrink(core.next(log), core, log)
     assert core.is_blocked(log) == (mode == "cold")

@@ -14,7 +14,7 @@ from coordinator.automatic.recorded import read_load
 from coordinator.automatic.requests import AutoRequest
 from coordinator.rescale.requests import RescaleRefused, RescaleRequest
 from coordinator.specification import AutoSettings
-from io_kafka.step_log.layout_records import AutoBounds, LayoutRecord
+from io_kafka.step_log.layout_records import AutoBounds, LayoutRecord, MoveStrategy
 from io_kafka.step_log.records import decode
 from tests.end_to_end import sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, has_workers
@@ -93,7 +93,9 @@ def test_the_bounds_of_a_command_outlive_the_run_and_those_of_settings_count_whe
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0 and status["automatic"] is None)
         run.requests.ask_automatic(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
-        run.requests.ask_layout(RescaleRequest(2, "live"), WAIT_SECONDS_MAX)  # within the bounds, so it stays
+        run.requests.ask_layout(
+            RescaleRequest(2, MoveStrategy("live")), WAIT_SECONDS_MAX
+        )  # within the bounds, so it stays
         run.wait_until(lambda status: status["automatic"]["decision"] == "waiting")
         assert len(run.board.show()["layout"]["members"]) == 2
         play.send("in", [sums.row("b", 1)])

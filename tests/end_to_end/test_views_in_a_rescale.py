@@ -24,7 +24,7 @@ from engine.model.circuit import View
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots
 from faults.points import Crash, Order, arm
-from io_kafka.step_log.layout_records import RescaleMode
+from io_kafka.step_log.layout_records import MoveStrategy, RescaleMode
 from stepwell.doctor.kafka import log_checks
 from stepwell.doctor.state import state_checks
 from stepwell.inspection import query
@@ -94,7 +94,7 @@ def on_call(monkeypatch: pytest.MonkeyPatch, orders: type, name: str, number: in
 
 def asked(workers: int, mode: RescaleMode = "live") -> Requests:
     requests = Requests()
-    requests.ask_without_waiting(RescaleRequest(workers, mode))
+    requests.ask_without_waiting(RescaleRequest(workers, MoveStrategy(mode)))
     return requests
 
 

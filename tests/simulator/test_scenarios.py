@@ -20,6 +20,7 @@ from engine.model.filling import HASHES
 from engine.resident.start_faults import NoSlots
 from faults.points import COPYING, LAYOUT, RECOVERY, REVISION, RUN_POINTS, STORE, TRANSITION, Point
 from io_kafka.clients.writer_faults import Fenced
+from io_kafka.step_log.layout_records import MoveStrategy
 from tests.simulator import circuit
 from tests.simulator.broker import Partition, Where
 from tests.simulator.oracle import LOG
@@ -68,7 +69,7 @@ class Script(World):
 
     def ask_hot_change(self, run: Process, workers: int) -> None:
         """Asked for when its first step is complete, as by a user."""
-        request = RescaleRequest(workers, "live")
+        request = RescaleRequest(workers, MoveStrategy("live"))
         self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_without_waiting(request)
 
     def ask_transition(

@@ -9,6 +9,7 @@ import pytest
 
 from coordinator.rescale.requests import ReplaceRequest, RescaleRequest
 from engine.resident.start_faults import NoSlots
+from io_kafka.step_log.layout_records import MoveStrategy
 from tests.sampling import sampled
 from tests.simulator.scheduler import Process
 from tests.simulator.test_scenarios import MANY_KEYS, ROWS, STORE_WEATHER, WEATHER, Script
@@ -133,7 +134,7 @@ def test_a_host_is_lost_during_a_change_of_the_layout(workers: int, point: str) 
     with world.alive():
         run_for_a_while(world)
         run = world.start(available_now=True)
-        request = RescaleRequest(workers, "live")
+        request = RescaleRequest(workers, MoveStrategy("live"))
         world.at[run.name, "step.complete"] = lambda: world.runs[run].ask_without_waiting(request)
         world.at[run.name, point] = world.lose
         world.run_to_the_end()

@@ -37,7 +37,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.writer_faults import Fenced, OutcomeUnknown
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
 from io_kafka.step_log.division import Limits
-from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
+from io_kafka.step_log.layout_records import CutProtocol, MoveStrategy, RescaleMode
 from io_kafka.step_log.records import CheckpointStored
 from protocols.planners import PLANNERS
 from storage.errors import WriterBlocked
@@ -580,7 +580,7 @@ class World:
             budget_bytes = self.rng.choice(BUDGETS) if mode == "live" else None
             policy = self.rng.choice(POLICIES)
             request: LayoutRequest = RescaleRequest(
-                self.rng.choice(SIZES), mode, policy, budget_bytes=budget_bytes, protocol=protocol
+                self.rng.choice(SIZES), MoveStrategy(mode, protocol, budget_bytes), policy
             )
             if len(self.hosts) > 1 and self.rng.random() < REPLACED_CHANCE:
                 request = ReplaceRequest(self.rng.choice(self.hosts))

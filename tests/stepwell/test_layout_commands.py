@@ -19,6 +19,7 @@ from coordinator.requests import PendingRequest, Requests
 from coordinator.rescale.requests import LayoutIsAsAsked, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import Dynamic, Fixed
+from io_kafka.step_log.layout_records import MoveStrategy
 from io_kafka.step_log.records import Claim, Record
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands import common, steps
@@ -146,7 +147,10 @@ def test_the_endpoint_validates_a_change_and_hands_it_to_the_loop(line: CommandL
 
         full = {"workers": 3, "mode": "cold", "policy": "dynamic", "budget_bytes": 4000, "budget_ms": 20}
         assert post("change", workers=3).status_code == post("change", **full).status_code == 200
-        assert loop.seen == [RescaleRequest(3, "live"), RescaleRequest(3, "cold", Dynamic(0.5), 4000, 20.0)]
+        assert loop.seen == [
+            RescaleRequest(3, "live"),
+            RescaleRequest(3, MoveStrategy("cold", "batches", 4000, 20.0), Dynamic(0.5)),
+        ]
         wrong = (
             {},
             {"workers": 0},
@@ -199,7 +203,7 @@ def test_a_change_is_followed_until_it_is_settled(line: CommandLine) -> None:
         words = ("--budget", "4m,20ms", "--dynamic", "--protocol", "icadd", "--json")
         ended = line.here("layout", "change", "--workers", "3", *words)
         assert ended.code == 0 and [member["slots"] for member in ended.json["members"]] == [*THIRDS.values()]
-        assert loop.seen == [RescaleRequest(3, "live", Dynamic(0.5), 4 << 20, 20.0, "icadd")]
+        assert loop.seen == [RescaleRequest(3, MoveStrategy("live", "icadd", 4 << 20, 20.0), Dynamic(0.5))]
         told = line.here("layout", "show")
         assert "layout 1 (changed): 8 shards, fixed policy" in told.out and "here" in told.out and "33.3 %" in told.out
 

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec
 from base.slots import NO_SLOTS, SLOTS, SlotSet
 from base.version import VersionId
 from coordinator.boundary import Boundary
-from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
+from coordinator.rescale.actions import Aim, Bury, Cut, LogRescale, RescaleAction, Staff, Wish
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
     Burying,
@@ -27,7 +27,15 @@ from coordinator.rescale.phases import (
 from coordinator.rescale.planner import Planner
 from coordinator.rescale.ways import Portion
 from coordinator.starting.layouts import completion_records
-from io_kafka.step_log.layout_records import LayoutIntent, LayoutTurn, Ownership, RescaleMode
+from io_kafka.step_log.layout_records import (
+    CutProtocol,
+    LayoutIntent,
+    LayoutTurn,
+    MoveStrategy,
+    Ownership,
+    RescaleMode,
+    Target,
+)
 from io_kafka.step_log.records import CheckpointIntent, Claim
 from protocols.planners import PLANNERS
 from tests.io_kafka.growing import GrowingLog
@@ -72,8 +80,7 @@ class Driven(Rescale):
         match action:
             case LogRescale(wish):
                 self.log.append(intent_of(wish, self.number + 1))
-                assert self.log.rescale is not None
-                self.tell(Wanted.intended, self.log.rescale)
+                self.tell(Wanted.intended)
             case Staff(new):
                 self.tell(Staffing.staffed, {**self.owned, **dict.fromkeys(new, NO_SLOTS)})
             case Cut(slots, source, destination, is_whole):
@@ -88,7 +95,7 @@ class Driven(Rescale):
 
     def weigh(self) -> None:
         assert isinstance(self.phase, Weighing)
-        if self.phase.aim.protocol == "batches":
+        if self.phase.aim.strategy.protocol == "batches":
             self.tell(Weighing.weighed)
         else:
             self.tell(Weighing.planned, self._planner(self.phase))
@@ -112,7 +119,7 @@ class Driven(Rescale):
     def _planner(self, phase: Weighing) -> Planner:
         goal = phase.aim.target.owned
         everybody = {worker: goal.get(worker, NO_SLOTS) for worker in phase.owned}
-        return PLANNERS[phase.aim.protocol](phase.owned, everybody, self.slots_per_round)
+        return PLANNERS[phase.aim.strategy.protocol](phase.owned, everybody, self.slots_per_round)
 
     def turn(self, record: LayoutTurn) -> None:
         self.log.append(record)
@@ -136,15 +143,20 @@ class Driven(Rescale):
 
 
 def intent_of(wish: Wish, number: int) -> LayoutIntent:
+    target, strategy = wish.aim.target, wish.aim.strategy
     return LayoutIntent(
-        epoch=0, change=number, mode=wish.mode, target=wish.target, asked=wish.asked, protocol=wish.protocol
+        epoch=0, change=number, mode=strategy.mode, target=target, asked=wish.asked, protocol=strategy.protocol
     )
+
+
+def wish(mode: RescaleMode, to: Target, protocol: CutProtocol = "batches") -> Wish:
+    return Wish(Aim(to, MoveStrategy(mode, protocol)), None)
 
 
 def moving(mode: RescaleMode = "live") -> Driven:
     """From two workers to three, with all workers there, and nothing copied yet."""
     rescale = Driven(0, 1)
-    rescale.request(Wish(mode, target(0, 1, 2), None))
+    rescale.request(wish(mode, target(0, 1, 2)))
     for _ in range(2):
         rescale.act(rescale.following())
     rescale.weigh()

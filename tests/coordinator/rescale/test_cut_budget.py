@@ -21,17 +21,13 @@ from coordinator.rescale.cut_budget import (
     CutBudget,
     MadeCut,
 )
-from io_kafka.step_log.layout_records import FixedPart, LayoutIntent, RescaleMode, Target
-
-TARGET = Target(shards=1, policy=FixedPart(shards=1), members=(0,), ranges=((0, 0),))
+from io_kafka.step_log.layout_records import MoveStrategy, RescaleMode
 
 
 def change(
     mode: RescaleMode = "live", *, budget_bytes: int | None = None, budget_ms: float | None = None
-) -> LayoutIntent:
-    return LayoutIntent(
-        epoch=1, change=1, mode=mode, target=TARGET, asked=None, budget_bytes=budget_bytes, budget_ms=budget_ms
-    )
+) -> MoveStrategy:
+    return MoveStrategy(mode, "batches", budget_bytes, budget_ms)
 
 
 def cut(moved_bytes: int, took_ms: float, *, copied_bytes: int | None = None) -> MadeCut:

@@ -14,7 +14,7 @@ import pytest
 from base.machine import InvalidTransition
 from base.slots import NO_SLOTS, SLOTS, SlotSet
 from coordinator.rescale import phases
-from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff, Wish
+from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
     Burying,
@@ -32,7 +32,7 @@ from coordinator.rescale.phases import (
 )
 from coordinator.rescale.ways import Portion, moves
 from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
-from tests.coordinator.rescale.driving import Driven, moving
+from tests.coordinator.rescale.driving import Driven, moving, wish
 from tests.io_kafka.layouts import owned_by, target, turn
 
 PHASES: tuple[type, ...] = typing.get_args(Phase)
@@ -87,14 +87,14 @@ def one_of_each() -> dict[type, Driven]:
         return rescale
 
     wishes = (
-        Wish("live", target(0, 1, 2), None),
-        Wish("live", target(0), None),
-        Wish("cold", target(0), None),
-        Wish("live", target(0), None, protocol="damion"),
+        wish("live", target(0, 1, 2)),
+        wish("live", target(0)),
+        wish("cold", target(0)),
+        wish("live", target(0), "damion"),
     )
-    for wish in wishes:
+    for wanted in wishes:
         rescale = keep(Driven(0, 1))
-        rescale.tell(Idle.requested, wish)
+        rescale.tell(Idle.requested, wanted)
         keep(rescale)
         if isinstance(rescale.phase, Wanted) and rescale.phase.new:
             rescale.tell(Wanted.recruited)
@@ -157,7 +157,7 @@ def test_a_rescale_ends_with_the_owners_of_its_target(
     mode: RescaleMode, protocol: CutProtocol, before: Workers, after: Workers, seed: int
 ) -> None:
     dice, rescale = random.Random(seed), Driven(*before, slots_per_round=20_000)
-    rescale.request(Wish(mode, target(*after), None, protocol=protocol))
+    rescale.request(wish(mode, target(*after), protocol))
     for _ in range(300):
         phase, action = rescale.phase, rescale.following()
         if isinstance(phase, Moved):
@@ -253,7 +253,7 @@ def test_a_round_of_a_protocol_ends_before_the_next_step_also_where_it_is_paused
     rescale = Driven(0, slots_per_round=60)
     ranges = (*((first, 1 + first // 20 % 2) for first in range(0, 400, 20)), (400, 0))
     interleaved = target(0, 1, 2).model_copy(update={"ranges": ranges})
-    rescale.request(Wish("live", interleaved, None, protocol=protocol))
+    rescale.request(wish("live", interleaved, protocol))
     for _ in range(2):
         rescale.act(rescale.following())
     rescale.weigh()
@@ -302,14 +302,14 @@ def test_a_pause_lasts_through_a_turn_and_ends_with_the_rescale() -> None:
     assert rescale.is_paused
     rescale.checkpoint()
     rescale.act(rescale.following())
-    rescale.request(Wish("cold", target(0), None))
+    rescale.request(wish("cold", target(0)))
     rescale.act(rescale.following())
     assert not rescale.is_paused
 
 
 def test_no_worker_is_made_while_a_checkpoint_is_folded_or_steps_are_replayed() -> None:
     rescale = Driven(0, 1)
-    rescale.request(Wish("live", target(0, 1, 2), None))
+    rescale.request(wish("live", target(0, 1, 2)))
     assert rescale.following(checkpointing=True) is None and rescale.following(replaying=True) is None
     assert isinstance(rescale.following(), LogRescale)
     rescale.act(rescale.following())
