@@ -25,11 +25,9 @@ from coordinator.core import Core, StoreBlocks
 from coordinator.goal import Goal
 from coordinator.requests import Requests
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
-from coordinator.rescale.machine import Rescale
 from coordinator.rescale.rescaling import Rescaling
 from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
-from coordinator.revisions.requests import ApplyRequest
 from coordinator.running.owner_file import OwnerFile
 from coordinator.running.plan_topic import PlanTopic
 from coordinator.running.recovery import Opened, Recovery
@@ -50,7 +48,6 @@ from coordinator.stepping.redividing import Redivided
 from coordinator.stepping.stepping import Stepping
 from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, Running
-from coordinator.transition.disk_room import Room
 from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Look, Measure
 from coordinator.transition.reread_portions import ReadingAgain
 from coordinator.transition.step_faults import MAY_BE_OF_TRANSITION
@@ -100,18 +97,9 @@ class RevisionRun:
     running: Running
     _plan_topic: PlanTopic
 
-    def __init__(
-        self,
-        parts: Parts,
-        files: PipelineSpec,
-        log_id: str,
-        *,
-        goal: Goal,
-        to_apply: ApplyRequest | None = None,
-    ) -> None:
-        """`files`: see Course. `to_apply`: is asked for as soon as the workers run and no transition is under way."""
-        self._files, self._log_id = files, log_id
-        self._goal, self._to_apply = goal, to_apply
+    def __init__(self, parts: Parts, files: PipelineSpec, log_id: str, *, goal: Goal) -> None:
+        """`files`: see Course."""
+        self._files, self._log_id, self._goal = files, log_id, goal
         self._outside = files.kafka.outside
         self._topics, self._writer, self._board, self._bell = parts.topics, parts.writer, parts.board, parts.bell
         self._requests, self._in_force, self._recovery = parts.requests, parts.in_force, parts.recovery
@@ -232,15 +220,15 @@ class RevisionRun:
 
     def _core(self, opened: Opened, crew: Crew, inputs: Inputs) -> Core:
         """One that goes on from the checkpoint that was opened."""
+        self._rescaling.recovered(opened.owned, opened.found, self._goal)
+        self._automatic.recovered()
         core = Core(
             Checkpoints(opened.version, self._outside.new_id),
-            Rescale.resume(opened.owned, self._writer.state),
+            self._rescaling.machine,
             self._transitions.machine,
             ProgramKey("present", crew.setup.revision),
             goal=self._goal,
         )
-        self._rescaling.begin(core, opened.found)
-        self._automatic.recovered()
         self._in_force.repeat(core)
         return core
 
@@ -266,7 +254,7 @@ class RevisionRun:
             answers=running.answers,
             portions=self._transitions.portions,
             bell=self._bell,
-            is_unwanted=lambda: self._requests.abort_waits or self._transitions.machine.wants_abort,
+            is_unwanted=lambda: self._in_force.wants_abort,
         )
 
     def _adopt(self, step: int, core: Core, crew: Crew, course: Course) -> tuple[Inputs, Stepping]:
@@ -295,7 +283,6 @@ class RevisionRun:
         steps = self._steps(course.start, inputs)
         self._checkpoint_at = self._outside.monotonic()
         while True:
-            self._apply_if_possible(crew)
             blocked = self._look_around(core, crew)
             owner.keep(self._writer.state)
             inputs.allow(
@@ -343,12 +330,6 @@ class RevisionRun:
             upcoming = Upcoming(course, self._writer.state)
             if self._requests.questions.serve(crew, course.revision_at, upcoming, core.version.step):
                 core.request_checkpoint()
-
-    def _apply_if_possible(self, crew: Crew) -> None:
-        """Asks for the change that the run was started with, once. A transition that the run has found has to be settled first."""
-        if self._to_apply is not None and self._writer.state.revisions.phase is None:
-            asked, self._to_apply = self._to_apply, None
-            self._transitions.ask(asked, None, Room.on_hosts(self._checkpoints.node_bytes, crew))
 
     def _look_around(self, core: Core, crew: Crew) -> StoreBlocks:
         """Takes what has happened since the last action. What users have asked for comes first, because all others heed it. A rescale and a

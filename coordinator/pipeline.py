@@ -163,13 +163,8 @@ class Pipeline:
             spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
             if numbers is not None:
                 revision = self._continue_as(spec, numbers)
-            made = RevisionRun(
-                self._parts,
-                begins.spec,
-                log_id,
-                goal=goal,
-                to_apply=begins.to_apply,
-            )
+            self._parts.in_force.to_apply = begins.to_apply
+            made = RevisionRun(self._parts, begins.spec, log_id, goal=goal)
             plan = made.run(spec, revision)
             if goal.ends_with_input:
                 check_answers(plan, self._writer.state, made.running.spec.column_names)

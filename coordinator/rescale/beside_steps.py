@@ -44,7 +44,7 @@ class Preparing:
     """What the rescales of one run do beside the steps. `reset` is called after each recovery."""
 
     def __init__(self, parts: RescaleParts, wishes: Wishes) -> None:
-        self._parts, self._wishes = parts, wishes
+        self._parts, self._machine, self._wishes = parts, parts.machine, wishes
         self._weighing: tuple[int, Target] | None = None  # the rescale, and where it leads, for which the sources count
 
     def reset(self) -> None:
@@ -55,43 +55,42 @@ class Preparing:
 
     def look(self, core: Core, crew: Crew) -> None:
         """Called by the loop between its actions. Raises TaskLost, NoSlots."""
-        rescale = core.rescale
         if self._parts.log.rescale is None:
             self._parts.copying.end()
         is_free = self._parts.copying.look(crew)
-        self._tell_copies(core)
+        self._tell_copies()
         if not is_free:
             return
-        match rescale.phase:
+        match self._machine.phase:
             case Idle() | Burying():
                 return
             case Wanted() as wanted:
                 if not wanted.is_recruited:
                     self._recruit(core, crew, wanted.new)
-                if isinstance(rescale.phase, Wanted) and rescale.phase.is_recruited:
-                    self._check_disk_space(core, crew, wanted)
+                if isinstance(self._machine.phase, Wanted) and self._machine.phase.is_recruited:
+                    self._check_disk_space(crew, wanted)
                 return
             case Staffing() as staffing:
                 if not staffing.is_recruited:
                     self._recruit(core, crew, staffing.new)
             case Weighing() as weighing:
-                self._weigh(core, crew, weighing)
+                self._weigh(crew, weighing)
             case MovingPortions():
                 self._copy(core, crew)
             case MovingCold() | MovingRounds() | Moved():
                 pass
             case _:
-                assert_never(rescale.phase)
+                assert_never(self._machine.phase)
         self._pace(core)
 
-    def _tell_copies(self, core: Core) -> None:
+    def _tell_copies(self) -> None:
         """The phase that keeps them knows whether there are copies."""
         has_copies = self._parts.copying.has_begun
-        match core.rescale.phase:
+        match self._machine.phase:
             case UnderWay(course=course) if course.has_copies != has_copies:
-                core.rescale.tell(UnderWay.copies, has_copies)
+                self._machine.tell(UnderWay.copies, has_copies)
             case Burying() as burying if burying.has_copies != has_copies:
-                core.rescale.tell(Burying.copies, has_copies)
+                self._machine.tell(Burying.copies, has_copies)
             case _:
                 pass
 
@@ -100,7 +99,7 @@ class Preparing:
             case Recruits.WAITED_FOR:
                 pass
             case Recruits.THERE:
-                core.rescale.tell(Wanted.recruited)
+                self._machine.tell(Wanted.recruited)
             case Recruits.LATE:
                 self._no_recruits(core, crew, len(new))
             case never:
@@ -122,11 +121,11 @@ class Preparing:
             fault = NoTaskThere(hosts, count, [str(task) for task in crew.recruiting.candidates], register_s)
         if failed := crew.recruiting.failed_recruits:
             fault = RecruitsFailed(count, failed)
-        is_under_way = core.rescale.is_under_way
+        is_under_way = self._machine.is_under_way
         # A start that wants more workers than there are task slots goes on with those that it has, as after the loss of a host.
         goes_on = self._parts.spec.shrink_after_s is not None and self._parts.spec.state_location.on_cluster
         is_needed = self._wishes.is_asked_by_start and (core.goal.ends_with_rescale or not goes_on)
-        if core.rescale.mode == "cold" and (is_under_way or is_needed):
+        if self._machine.mode == "cold" and (is_under_way or is_needed):
             crew.recruiting.dismiss()
             raise fault  # nothing goes on without them
         _log.warning("no tasks for the new workers", fault=str(fault), is_under_way=is_under_way)
@@ -137,20 +136,20 @@ class Preparing:
                 _log.info(
                     "no worker is on the host that was to be replaced, so nothing has to move", host=hosts.avoided
                 )
-                self._wishes.ask(TurnRequest("abort"), core, crew)
+                self._wishes.ask(TurnRequest("abort"), crew)
         else:
-            self._wishes.drop(core, crew, str(fault))
+            self._wishes.drop(crew, str(fault))
 
-    def _check_disk_space(self, core: Core, crew: Crew, wanted: Wanted) -> None:
+    def _check_disk_space(self, crew: Crew, wanted: Wanted) -> None:
         """Once more before the rescale begins, when it is known to which hosts the new workers come."""
         fault = why_no_disk_space_for(wanted.wish, wanted.owned, crew, self._parts.spec.state_location)
         if fault is None:
             return
         if self._wishes.is_asked_by_start:
             raise fault
-        self._wishes.drop(core, crew, str(fault))
+        self._wishes.drop(crew, str(fault))
 
-    def _weigh(self, core: Core, crew: Crew, phase: Weighing) -> None:
+    def _weigh(self, crew: Crew, phase: Weighing) -> None:
         """Has the sources count the bytes of the slots that they are to give away."""
         intent = self._intent()
         present, strategy = (intent.change, phase.aim.target), phase.aim.strategy
@@ -164,10 +163,10 @@ class Preparing:
         if is_wanted:  # and the rescale was not turned meanwhile
             self._parts.view.progress.note_weights(left_bytes, self._parts.monotonic())
             if strategy.protocol == "batches":
-                core.rescale.tell(Weighing.weighed)
+                self._machine.tell(Weighing.weighed)
             else:
-                core.rescale.tell(Weighing.planned, self._planner(phase))
-            self._parts.view.show(core)
+                self._machine.tell(Weighing.planned, self._planner(phase))
+            self._parts.view.show()
 
     def _planner(self, phase: Weighing) -> Planner:
         protocol = phase.aim.strategy.protocol
@@ -180,11 +179,11 @@ class Preparing:
         """Has the sources copy what has to move."""
         copied_bytes, portions = self._parts.copying.take(crew)
         for portion in portions:
-            core.rescale.tell(MovingPortions.copied, portion)
+            self._machine.tell(MovingPortions.copied, portion)
         if copied_bytes:
             self._parts.view.progress.note_copy(copied_bytes, self._parts.monotonic())
-            self._parts.view.show(core)
-        moving = core.rescale.phase
+            self._parts.view.show()
+        moving = self._machine.phase
         assert isinstance(moving, MovingPortions)
         if not (moving.course.is_paused or core.is_replaying(self._parts.log)):
             wanted = self._parts.budget.portion_bytes(moving.aim.strategy)
@@ -193,17 +192,17 @@ class Preparing:
     def _pace(self, core: Core) -> None:
         """Tells the machine whether a checkpoint has to come before the next cut, and how much a round of a planner may move."""
         is_crowded = self._is_crowded(core)
-        phase = core.rescale.phase
+        phase = self._machine.phase
         if isinstance(phase, MovingPortions | MovingRounds) and phase.is_crowded != is_crowded:
-            core.rescale.tell(MovingPortions.crowded, is_crowded)
+            self._machine.tell(MovingPortions.crowded, is_crowded)
         if isinstance(phase, MovingRounds):
             slots = self._slots_per_round(phase)
             if phase.slots_per_round != slots:
-                core.rescale.tell(MovingRounds.sized, slots)
+                self._machine.tell(MovingRounds.sized, slots)
 
     def _is_crowded(self, core: Core) -> bool:
         """Whether a live rescale has moved so much since the last version that a checkpoint has to come first. Asks for it."""
-        if core.rescale.mode != "live":
+        if self._machine.mode != "live":
             return False
         if self._parts.budget.moved_bytes_since(core.version.version) < MOVED_BYTES_MAX:
             return False

@@ -35,12 +35,12 @@ from io_kafka.step_log.state import StepLogState
 
 
 class Rescale(Machine[Phase]):
-    """The rescales of one run since its last recovery."""
+    """The rescales of one run, which `Rescaling` owns (rescaling.py). The core asks it, and passes on what is reported of actions and steps. The
+    shell tells it everything else."""
 
-    @staticmethod
-    def resume(owned: Owned, log: StepLogState) -> Rescale:
-        """`owned`: the owners in the version that was opened."""
-        return Rescale(resume(owned, log.rescale, log.target))
+    def recovered(self, owned: Owned, log: StepLogState) -> None:
+        """Other workers go on. `owned`: the owners in the version that was opened."""
+        self.begin_again(resume(owned, log.rescale, log.target), "recovered")
 
     @property
     def owned(self) -> Owned:

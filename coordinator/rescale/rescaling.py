@@ -15,19 +15,21 @@ import structlog
 
 from base.slots import NO_SLOTS
 from coordinator.core import Core
+from coordinator.goal import Goal
 from coordinator.measures import SettledStep
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
 from coordinator.rescale.beside_steps import Preparing
 from coordinator.rescale.copying import Copying
 from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget, MadeCut
 from coordinator.rescale.hosts import tasks_for
-from coordinator.rescale.phases import MovingPortions
+from coordinator.rescale.machine import Rescale
+from coordinator.rescale.phases import Idle, MovingPortions
 from coordinator.rescale.planner import Planners
 from coordinator.rescale.recruiting import RescaleRecruits
 from coordinator.rescale.requests import LayoutRequest
 from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.view import RescaleView
-from coordinator.rescale.ways import Portion
+from coordinator.rescale.ways import Owned, Portion
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
 from coordinator.starting.database_names import birth_of
@@ -46,51 +48,57 @@ _log = structlog.get_logger("coordinator.rescale")
 
 
 class Rescaling:
-    """The rescales of one run. `births`: of the workers."""
+    """It owns what the rescales of one run are made of: the machine, which the core asks; the wishes of users and of the start; and what is done
+    beside the steps. All of it outlives a recovery. `births`: of the workers."""
 
     def __init__(
         self, spec: PipelineSpec, launcher: Launcher, planners: Planners, writer: PipelineWriter, board: StatusBoard
     ) -> None:
+        self.machine = Rescale(Idle({}))
+        """Nobody owns anything before the first recovery."""
         self.births: dict[int, str] = {}
         self._expected: ExpectedDatabases | None = None
         self._has_started = False
         self._batch = 0
         budget, monotonic = CutBudget(), spec.kafka.outside.monotonic
         self._parts = RescaleParts(
+            machine=self.machine,
             spec=spec,
             launcher=launcher,
             planners=planners,
             writer=writer,
             board=board,
             budget=budget,
-            view=RescaleView(writer, board, budget, self.births, monotonic),
+            view=RescaleView(self.machine, writer, board, budget, births=self.births, monotonic=monotonic),
             recruiting=RescaleRecruits(spec.register_s, board, monotonic),
             copying=Copying(),
         )
         self._wishes = Wishes(self._parts)
         self._preparing = Preparing(self._parts, self._wishes)
 
-    def begin(self, core: Core, found: StartFindings) -> None:
-        """After each recovery: a rescale that is under way goes on. At the start of the run, one may be wanted."""
+    def recovered(self, owned: Owned, found: StartFindings, goal: Goal) -> None:
+        """After each recovery: a rescale that is under way goes on. At the start of the run, one may be wanted. `owned`: the owners in the
+        version that was opened."""
+        self.machine.recovered(owned, self._parts.log)
         self._expected, self._batch = found.expected, 0
         self.births.clear()
         self.births.update(found.bound.births)
         self._preparing.reset()
         if not self._has_started:
             self._has_started = True
-            self._wishes.start(core)
+            self._wishes.start(goal)
         if found.companions:
-            self._wishes.shrink(core, found.companions)
+            self._wishes.shrink(found.companions)
         else:
             self._wishes.shrink_no_more()
-        self._wishes.go_on(core)
-        self._parts.view.reset(core)
-        self._parts.view.show(core)
+        self._wishes.go_on()
+        self._parts.view.reset()
+        self._parts.view.show()
 
-    def ask(self, request: LayoutRequest, core: Core, crew: Crew) -> None:
+    def ask(self, request: LayoutRequest, crew: Crew) -> None:
         """Raises RescaleRefused."""
-        self._wishes.ask(request, core, crew)
-        self._parts.view.show(core)
+        self._wishes.ask(request, crew)
+        self._parts.view.show()
 
     def look(self, core: Core, crew: Crew) -> None:
         """Called by the loop between its actions. Raises TaskLost, NoSlots."""
@@ -118,7 +126,7 @@ class Rescaling:
                 self._bury(leaving, core, crew)
             case _:
                 assert_never(action)
-        self._parts.view.show(core)
+        self._parts.view.show()
 
     def _log_rescale(self, wish: Wish) -> None:
         target, strategy = wish.aim.target, wish.aim.strategy
@@ -134,7 +142,7 @@ class Rescaling:
             hosts=wish.hosts,
         )
         self._parts.writer.append([intent])
-        self._wishes.wish = None
+        self._wishes.recorded()
         _log.info("a rescale begins", mode=strategy.mode, workers=list(target.members))
         reached("layout.intended")
 
@@ -162,7 +170,7 @@ class Rescaling:
         assert crew.placement is not None
         portion = Portion(cut.slots, cut.source, cut.destination)
         copied_bytes: int | None = None
-        if isinstance(core.rescale.phase, MovingPortions) and portion in core.rescale.phase.copied_portions:
+        if isinstance(self.machine.phase, MovingPortions) and portion in self.machine.phase.copied_portions:
             copied_bytes = self._parts.copying.moved(portion)
         made = MadeCut(
             slots=len(slots),

@@ -19,6 +19,7 @@ from coordinator.rescale.layout_shown import (
     MemberShown,
     RateShown,
 )
+from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
     Burying,
     Idle,
@@ -51,14 +52,16 @@ class RescaleView:
 
     def __init__(
         self,
+        machine: Rescale,
         writer: PipelineWriter,
         board: StatusBoard,
         budget: CutBudget,
+        *,
         births: Mapping[int, str],
         monotonic: Callable[[], float],
     ) -> None:
+        self._machine, self._births = machine, births
         self._writer, self._board, self._budget, self._monotonic = writer, board, budget, monotonic
-        self._births = births
         self.progress = Progress(monotonic())
         self._under_way: ChangeNumber | None = None  # as it was shown last
         self._last: ChangeSettled | None = None
@@ -74,10 +77,10 @@ class RescaleView:
         """A user has asked for a rescale, and it was accepted."""
         self.progress = Progress(self._monotonic())
 
-    def reset(self, core: Core) -> None:
+    def reset(self) -> None:
         """New workers go on with the rescale, and nobody has paused it any more."""
         self._blocked_since = None
-        self.progress.note_pause(core.rescale.is_paused, self._monotonic())
+        self.progress.note_pause(self._machine.is_paused, self._monotonic())
 
     def note_action(self) -> None:
         """An action of the rescale begins, and the workers have no step."""
@@ -87,10 +90,10 @@ class RescaleView:
     def look(self, core: Core) -> None:
         """Called by the loop between its actions."""
         self._time_pause(core)
-        doing = state_text(core.rescale.phase)
+        doing = state_text(self._machine.phase)
         if (shown := (self._state.current_layout.number, self._state.rescale is None, doing)) != self._shown:
             self._shown = shown
-            self.show(core)
+            self.show()
 
     def _time_pause(self, core: Core) -> None:
         """Notices how long no step can begin because of the rescale: the workers have none, and it has something to do or blocks them."""
@@ -100,18 +103,18 @@ class RescaleView:
             self.progress.note_block(1e3 * (self._monotonic() - self._blocked_since))
             self._blocked_since = None
 
-    def show(self, core: Core) -> None:
+    def show(self) -> None:
         """Updates the status."""
         layout, now = self._state.current_layout, self._monotonic()
         if self._blocked_since is not None:
             self.progress.note_block(1e3 * (now - self._blocked_since))
         members = {
             worker: MemberShown(self._births.get(worker, ""), len(slots))
-            for worker, slots in sorted(core.rescale.owned.items())
+            for worker, slots in sorted(self._machine.owned.items())
         }
         change: ChangeShown | None = None
-        if not isinstance(core.rescale.phase, Idle | Burying):
-            change = self._shown_rescale(core.rescale.phase)
+        if not isinstance(self._machine.phase, Idle | Burying):
+            change = self._shown_rescale(self._machine.phase)
             self._under_way = change.change
         elif self._under_way is not None:
             if self._under_way.number == layout.number:

@@ -80,7 +80,8 @@ ERROR_CHARACTERS_MAX = 500
 
 
 class Transitions:
-    """The transitions of one run. `portions` and what the machine knows of a request outlive a recovery. `wake` ends a wait of the loop."""
+    """It owns what the transitions of one run are made of: the machine, which the core asks; how much each step fills (`portions`); and what
+    users see. `portions` and what the machine knows of a request outlive a recovery. `wake` ends a wait of the loop."""
 
     def __init__(
         self,
@@ -112,6 +113,11 @@ class Transitions:
     def course(self) -> Course:
         assert self._course is not None
         return self._course
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the log has a transition."""
+        return self._writer.state.revisions.phase is not None
 
     def take_recorded(self, revision: Revision) -> None:
         """The steps of the revision in force wait for a transition, if this release cannot run it alone (coordinator/starting/release.py)."""

@@ -31,7 +31,7 @@ from coordinator.core import Core
 from coordinator.goal import Goal
 from coordinator.rescale.actions import Bury, Cut, LogRescale
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import Idle, MovingPortions, Weighing
+from coordinator.rescale.phases import Idle, MovingPortions, Weighing, resume
 from coordinator.rescale.ways import Portion
 from coordinator.transition.machine import Transition
 from io_kafka.offsets import TopicPartition
@@ -549,7 +549,11 @@ def weigh(core: Core) -> None:
 def shrinking(log: Log) -> Core:
     """A core of a run for the layout alone."""
     return Core(
-        Checkpoints(EMPTY, ids()), Rescale.resume(owned_by(0, 1), log), Transition(), PRESENT, goal=Goal.RESCALE
+        Checkpoints(EMPTY, ids()),
+        Rescale(resume(owned_by(0, 1), log.rescale, log.target)),
+        Transition(),
+        PRESENT,
+        goal=Goal.RESCALE,
     )
 
 
@@ -635,7 +639,7 @@ def test_a_cut_of_a_live_rescale_is_made_before_the_last_step_is_settled() -> No
     """So its output is written while the next step runs. A cold one waits until no step is under way."""
     core, log = opened(), Log(divided=2)
     log.append(change())
-    core.rescale = Rescale.resume(owned_by(0, 1), log)
+    core.rescale = Rescale(resume(owned_by(0, 1), log.rescale, log.target))
     assert step_through(core, log, 2) == [Give(0, False), Collect(0)]
     weigh(core)
     cut = core.next(log)

@@ -55,8 +55,8 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/rescale/wishes.py",
-                "        core.rescale.tell(Wanted.refused)\n        self.wish = None\n",
-                "        assert core and Wanted\n        self.wish = None\n",
+                "        self._machine.tell(Wanted.refused)\n        self._pending = None\n",
+                "        assert Wanted\n        self._pending = None\n",
             ),
         ),
         ("tests/end_to_end/test_layouts.py::test_a_change_is_taken_back_while_it_waits_for_its_workers",),

@@ -201,9 +201,9 @@ PASSAGES = (
         APPLIED,
         (
             Edit(
-                "coordinator/loop.py",
-                "if self._to_apply is not None and self._writer.state.revisions.phase is None:",
-                "if self._to_apply is not None:",
+                "coordinator/running/requests_in_force.py",
+                "if self.to_apply is not None and not self._transitions.is_under_way:",
+                "if self.to_apply is not None:",
             ),
         ),
         (f"{TEST_TRANSITIONS}::test_a_start_applies_another_change_when_the_transition_that_it_finds_is_settled",),

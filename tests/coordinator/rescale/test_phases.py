@@ -345,7 +345,7 @@ def test_a_run_goes_on_in_the_phase_that_is_left_to_do(moved: bool) -> None:
     phase = resume(opened, rescale.log.rescale, rescale.log.target)
     assert isinstance(phase, Moved if moved else Staffing)
     assert resume(opened, None, None) == Idle(opened)
-    again = Rescale.resume(opened, rescale.log)
+    again = Rescale(resume(opened, rescale.log.rescale, rescale.log.target))
     again.check(rescale.log)
     assert again.phase == phase
 
