@@ -23,6 +23,7 @@ from coordinator.checkpoints.made import Checkpoints
 from coordinator.checkpoints.upcoming import Upcoming
 from coordinator.core import Core, StoreBlocks
 from coordinator.goal import Goal
+from coordinator.loop_part import LoopPart, Recovered
 from coordinator.requests import Requests
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.rescaling import Rescaling
@@ -30,7 +31,7 @@ from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
 from coordinator.running.owner_file import OwnerFile
 from coordinator.running.plan_topic import PlanTopic
-from coordinator.running.recovery import Opened, Recovery
+from coordinator.running.recovery import Recovery
 from coordinator.running.requests_in_force import RequestsInForce
 from coordinator.running.shown_workers import show_workers
 from coordinator.shown_status import WAITING_FOR_STORE, ServicePhase
@@ -73,7 +74,7 @@ LOOK_SECONDS = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class RunParts:
     """What a run has from its claim to its end, whatever revisions it runs."""
 
     topics: Topics
@@ -89,24 +90,29 @@ class Parts:
     storing: Storing
     transitions: Transitions
 
+    def of_loop(self, plan_topic: PlanTopic) -> tuple[LoopPart, ...]:
+        """The parts of the loop, in the order in which it asks them. A rescale and a transition come before the store, which records what it has
+        stored."""
+        return self.checkpoints, plan_topic, self.rescaling, self.automatic, self.transitions, self.storing
+
 
 class RevisionRun:
     """What a run does from the revision with which its workers are started, which it may leave by a transition, until it is stopped or has read
     its input. `running`: what the workers run now."""
 
     running: Running
-    _plan_topic: PlanTopic
+    _of_loop: tuple[LoopPart, ...]
 
-    def __init__(self, parts: Parts, files: PipelineSpec, log_id: str, *, goal: Goal) -> None:
+    def __init__(self, parts: RunParts, files: PipelineSpec, log_id: str, *, goal: Goal) -> None:
         """`files`: see Course."""
         self._files, self._log_id, self._goal = files, log_id, goal
         self._outside = files.kafka.outside
         self._topics, self._writer, self._board, self._bell = parts.topics, parts.writer, parts.board, parts.bell
         self._requests, self._in_force, self._recovery = parts.requests, parts.in_force, parts.recovery
-        self._checkpoints, self._rescaling, self._automatic = parts.checkpoints, parts.rescaling, parts.automatic
+        self._checkpoints, self._rescaling = parts.checkpoints, parts.rescaling
         self._storing, self._transitions = parts.storing, parts.transitions
+        self._parts = parts
         self._inputs_before: Inputs | None = None  # which have read last
-        self._checkpoint_at = 0.0  # when a checkpoint was asked for last, because of the interval between two
 
     def run(self, spec: PipelineSpec, revision: Revision | None) -> NumberedCircuit:
         """`spec`: the project of the revision; a new state has none yet. Returns the circuit that has run."""
@@ -114,8 +120,8 @@ class RevisionRun:
         course = Course(self._files, self._writer, self._topics, self._log_id, self.running)
         if revision is not None:
             course.know(revision)
-        self._plan_topic = PlanTopic(self._files, self._writer, self._topics, course.documents, self._requests.wake)
-        self._transitions.may_begin = self._goal.may_change_project
+        plan_topic = PlanTopic(self._files, self._writer, self._topics, course.documents, self._requests.wake)
+        self._of_loop = self._parts.of_loop(plan_topic)
         try:
             self._recover_and_loop(course)
         except EngineError as fault:
@@ -186,9 +192,7 @@ class RevisionRun:
                 self.running = course.start
                 inputs = self._inputs(course.start)
                 with closing(self._recovery.crew(course)) as crew:
-                    opened = self._recovery.open(crew, inputs, course)
-                    self._transitions.recovered(course)
-                    core = self._core(opened, crew, inputs)
+                    core = self._core(self._recovery.open(crew, inputs, course, self._goal), crew)
                     self._outside.freeze_memory()
                     self._loop(core, crew, inputs, course, owner)
                 return
@@ -218,12 +222,13 @@ class RevisionRun:
                 # objects in cycles that stay frozen until the process ends are never freed, and libraries complain about them
                 self._outside.release_memory()
 
-    def _core(self, opened: Opened, crew: Crew, inputs: Inputs) -> Core:
+    def _core(self, recovered: Recovered, crew: Crew) -> Core:
         """One that goes on from the checkpoint that was opened."""
-        self._rescaling.recovered(opened.owned, opened.found, self._goal)
-        self._automatic.recovered()
+        for part in self._of_loop:
+            part.recovered(recovered)
+        self._checkpoints.forget_steps(recovered.version)
         core = Core(
-            Checkpoints(opened.version, self._outside.new_id),
+            Checkpoints(recovered.version, self._outside.new_id),
             self._rescaling.machine,
             self._transitions.machine,
             ProgramKey("present", crew.setup.revision),
@@ -269,19 +274,13 @@ class RevisionRun:
         inputs = self._inputs(running)
         return inputs, self._steps(running, inputs)
 
-    def _awaits_answers(self, core: Core) -> bool:
+    @property
+    def _awaits_answers(self) -> bool:
         """Whether something is under way beside the steps whose answers the loop has to look for."""
-        return (
-            self._checkpoints.is_folding
-            or self._requests.questions.are_waiting
-            or not core.rescale.is_idle
-            or core.transition.waits_beside
-            or self._storing.is_under_way
-        )
+        return self._requests.questions.are_waiting or any(part.awaits_answers for part in self._of_loop)
 
     def _loop(self, core: Core, crew: Crew, inputs: Inputs, course: Course, owner: OwnerFile) -> None:
         steps = self._steps(course.start, inputs)
-        self._checkpoint_at = self._outside.monotonic()
         while True:
             blocked = self._look_around(core, crew)
             owner.keep(self._writer.state)
@@ -299,10 +298,10 @@ class RevisionRun:
                     if core.paused and core.drained:
                         crew.steps.pause(core.step)
                     steps.rest()
-                    self._requests.wait(LOOK_SECONDS if self._awaits_answers(core) else WAIT_SECONDS)
+                    self._requests.wait(LOOK_SECONDS if self._awaits_answers else WAIT_SECONDS)
                     crew.check()
                 case Divide():
-                    steps.divide(action, core, awaits_answers=self._awaits_answers(core))
+                    steps.divide(action, core, awaits_answers=self._awaits_answers)
                     crew.check()
                 case Give():
                     steps.give(action, core, crew)
@@ -310,9 +309,8 @@ class RevisionRun:
                     steps.collect(action, core, crew)
                 case Settle():
                     settled = steps.settle(action, core, crew)
-                    self._rescaling.note_step(settled)
-                    self._automatic.note_step(settled)
-                    self._transitions.note_step(settled)
+                    for part in self._of_loop:
+                        part.note_step(settled)
                 case LogIntent() | Freeze() | Fold() | Complete():
                     self._checkpoints.do(action, core, crew, self._rescaling.births)
                     show_workers(crew, self._board)
@@ -332,17 +330,11 @@ class RevisionRun:
                 core.request_checkpoint()
 
     def _look_around(self, core: Core, crew: Crew) -> StoreBlocks:
-        """Takes what has happened since the last action. What users have asked for comes first, because all others heed it. A rescale and a
-        transition come before the store, which records what it has stored. A transition that has become due waits for that, and only after all
-        of them is known what the store blocks."""
+        """Takes what has happened since the last action. What users have asked for comes first, because all parts heed it. A transition that has
+        become due waits for the store, and only after all of them is known what the store blocks."""
         self._in_force.take(core, crew)
-        self._request_periodic_checkpoint(core)
-        self._plan_topic.look_if_due()
-        self._rescaling.look(core, crew)
-        self._automatic.look(core)
-        self._transitions.advance(crew)
-        self._transitions.check_goes_on(core)
-        self._storing.advance(core.version, crew)
+        for part in self._of_loop:
+            part.look(core, crew)
         self._transitions.wait_for_store(self._storing.insisted_on)
         return StoreBlocks(self._storing.blocks_steps, self._blocks_end(core))
 
@@ -350,11 +342,6 @@ class RevisionRun:
         if self._in_force.is_hand_over:
             return False
         return self._storing.blocks_end(may_give_up=core.stopping and not self._must_store)
-
-    def _request_periodic_checkpoint(self, core: Core) -> None:
-        now, interval_s = self._outside.monotonic(), self._files.checkpoint_interval_s
-        if now - self._checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
-            self._checkpoint_at = now
 
     @property
     def _must_store(self) -> bool:

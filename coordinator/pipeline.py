@@ -19,7 +19,7 @@ from base.short_text import short_text
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.goal import Goal
-from coordinator.loop import Parts, RevisionRun
+from coordinator.loop import RevisionRun, RunParts
 from coordinator.requests import Requests
 from coordinator.rescale.planner import NO_PLANNERS, Planners
 from coordinator.rescale.rescaling import Rescaling
@@ -98,7 +98,7 @@ class Pipeline:
         checkpoints = Checkpointing(files, writer, self._topics, board, kept=lambda: storing.kept)
         rescaling = Rescaling(files, cluster.launcher, planners, writer, board)
         self._transitions = Transitions(files, writer, board, requests.wake, table_rows)
-        self._parts = Parts(
+        self._parts = RunParts(
             topics=self._topics,
             writer=writer,
             board=board,

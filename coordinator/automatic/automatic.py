@@ -14,11 +14,13 @@ from coordinator.automatic.requests import AutoRequest
 from coordinator.automatic.sampling import Sampler
 from coordinator.automatic.view import automatic_status
 from coordinator.core import Core
+from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
 from coordinator.requests import PendingRequest, Requests
 from coordinator.rescale.requests import LayoutRequest, RescaleRefused, RescaleRequest
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
+from engine.resident.crew import Crew
 from engine.resident.launcher import Launcher
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.layout_records import AutoBounds, LayoutAuto, MoveStrategy
@@ -31,8 +33,8 @@ REMEMBERED_SAMPLES = 360
 delay the start by more than a fifth of a second."""
 
 
-class Automatic:
-    """The automatic choice of the number of workers in one run. It outlives a recovery."""
+class Automatic(LoopPart):
+    """The automatic choice of the number of workers in one run."""
 
     def __init__(
         self, spec: PipelineSpec, launcher: Launcher, writer: PipelineWriter, requests: Requests, board: StatusBoard
@@ -50,8 +52,8 @@ class Automatic:
     def _log_state(self) -> StepLogState:
         return self._writer.state
 
-    def recovered(self) -> None:
-        """New workers have opened a checkpoint. At the start of the run, what the settings say is recorded."""
+    def recovered(self, recovered: Recovered) -> None:
+        """At the start of the run, what the settings say is recorded."""
         if self._sampler is None:
             self._sampler = Sampler(self._spec.pace.sample_seconds, self._monotonic())
             self._remember()
@@ -102,8 +104,12 @@ class Automatic:
         if self._sampler is not None:
             self._sampler.note_step(step.rows, step.took_ms / 1e3, self._monotonic())
 
-    def look(self, core: Core) -> None:
-        """Called by the loop between its actions."""
+    @property
+    def awaits_answers(self) -> bool:
+        """What it asks for is answered by the loop itself."""
+        return False
+
+    def look(self, core: Core, crew: Crew) -> None:
         assert self._sampler is not None, "no worker has opened a checkpoint"
         for asked in self._requests.take_automatic():
             asked.answer(self._answer(asked.request))

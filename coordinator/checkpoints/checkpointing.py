@@ -17,6 +17,8 @@ from base.version import VersionId
 from coordinator.actions import CheckpointAction, Complete, Fold, Freeze, LogIntent
 from coordinator.checkpoints.truncation import Truncation, snapshot_due
 from coordinator.core import Core
+from coordinator.loop_part import LoopPart, Recovered
+from coordinator.measures import SettledStep
 from coordinator.specification import PipelineSpec
 from coordinator.starting.layouts import completion_records, ownership_of
 from coordinator.starting.start import first_needed_step
@@ -37,7 +39,7 @@ SLOW_FOLD_SECONDS = 60.0
 """After this time, and again after each such time, a fold that has not ended is reported. A fold of some GB takes a minute on a slow disk."""
 
 
-class Checkpointing:
+class Checkpointing(LoopPart):
     """The checkpoints of one run. `failed_in_a_row` counts the folds that failed since the last one that succeeded."""
 
     def __init__(
@@ -55,6 +57,7 @@ class Checkpointing:
         self._monotonic = spec.kafka.outside.monotonic
         self._truncation = Truncation(topics, self._monotonic)
         self._began_at = self._monotonic()
+        self._asked_at = 0.0  # when one was asked for last, because of the interval between two
         self._folded: dict[int, Folded] = {}
         self._fold_told_at = 0.0
         self._is_hurried = False
@@ -63,6 +66,23 @@ class Checkpointing:
         self.failed_in_a_row = 0
         self.node_bytes: Mapping[int, int] = {}
         """The bytes of the state of each node on all workers, by number, as of the last checkpoint of this run."""
+
+    def recovered(self, recovered: Recovered) -> None:
+        self._asked_at = self._monotonic()
+
+    def look(self, core: Core, crew: Crew) -> None:
+        """Asks for a checkpoint if the last one was asked for long ago."""
+        now = self._monotonic()
+        is_due = now - self._asked_at >= self._spec.checkpoint_interval_s
+        if is_due and core.request_periodic_checkpoint(self._writer.state):
+            self._asked_at = now
+
+    def note_step(self, step: SettledStep) -> None:
+        """The core counts steps."""
+
+    @property
+    def awaits_answers(self) -> bool:
+        return self.is_folding
 
     def do(self, action: CheckpointAction, core: Core, crew: Crew, births: Mapping[int, str]) -> None:
         """Carries out the action, then reports it to the core. `births`: of the workers."""
@@ -116,6 +136,11 @@ class Checkpointing:
                 workers=crew.checkpoints.folding,
                 what_to_do="look at the disks of these workers' hosts; the steps go on, and a restart would replay them",
             )
+
+    def forget_steps(self, opened: VersionId) -> None:
+        """Drops from memory the steps that no later attempt of this run can replay, after this version was opened."""
+        writer = self._writer
+        writer.forget(first_needed_step(opened, writer.state.checkpoints, self._kept()))
 
     def give_up_fold(self, *, may_be_the_cause: bool) -> None:
         """The crew is gone. A fold that was under way counts as failed if it may be what the crew was lost by, wherever that was noticed."""

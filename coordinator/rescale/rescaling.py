@@ -15,7 +15,7 @@ import structlog
 
 from base.slots import NO_SLOTS
 from coordinator.core import Core
-from coordinator.goal import Goal
+from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
 from coordinator.rescale.beside_steps import Preparing
@@ -29,12 +29,11 @@ from coordinator.rescale.recruiting import RescaleRecruits
 from coordinator.rescale.requests import LayoutRequest
 from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.view import RescaleView
-from coordinator.rescale.ways import Owned, Portion
+from coordinator.rescale.ways import Portion
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
 from coordinator.starting.database_names import birth_of
 from coordinator.starting.standings import ExpectedDatabases
-from coordinator.starting.start import StartFindings
 from coordinator.status import StatusBoard
 from engine.resident.crew import Crew
 from engine.resident.launcher import Launcher
@@ -47,7 +46,7 @@ from storage.transaction import CutNumber
 _log = structlog.get_logger("coordinator.rescale")
 
 
-class Rescaling:
+class Rescaling(LoopPart):
     """It owns what the rescales of one run are made of: the machine, which the core asks; the wishes of users and of the start; and what is done
     beside the steps. All of it outlives a recovery. `births`: of the workers."""
 
@@ -76,17 +75,17 @@ class Rescaling:
         self._wishes = Wishes(self._parts)
         self._preparing = Preparing(self._parts, self._wishes)
 
-    def recovered(self, owned: Owned, found: StartFindings, goal: Goal) -> None:
-        """After each recovery: a rescale that is under way goes on. At the start of the run, one may be wanted. `owned`: the owners in the
-        version that was opened."""
-        self.machine.recovered(owned, self._parts.log)
+    def recovered(self, recovered: Recovered) -> None:
+        """A rescale that is under way goes on. At the start of the run, one may be wanted."""
+        found = recovered.found
+        self.machine.recovered(recovered.owned, self._parts.log)
         self._expected, self._batch = found.expected, 0
         self.births.clear()
         self.births.update(found.bound.births)
         self._preparing.reset()
         if not self._has_started:
             self._has_started = True
-            self._wishes.start(goal)
+            self._wishes.start(recovered.goal)
         if found.companions:
             self._wishes.shrink(found.companions)
         else:
@@ -101,7 +100,7 @@ class Rescaling:
         self._parts.view.show()
 
     def look(self, core: Core, crew: Crew) -> None:
-        """Called by the loop between its actions. Raises TaskLost, NoSlots."""
+        """Raises TaskLost, NoSlots."""
         self._parts.view.look(core)
         self._preparing.look(core, crew)
 
@@ -110,6 +109,10 @@ class Rescaling:
         self._parts.budget.note_step(step.took_ms, step.write_ms)
         if self._parts.log.rescale is not None:
             self._parts.view.progress.note_step(step.took_ms)
+
+    @property
+    def awaits_answers(self) -> bool:
+        return not self.machine.is_idle
 
     def do(self, action: RescaleAction, core: Core, crew: Crew) -> None:
         """Carries out the action, then reports it to the core."""

@@ -20,6 +20,9 @@ from base.short_text import short_text
 from base.term import Term
 from base.version import VersionId
 from coordinator.beside import Beside
+from coordinator.core import Core
+from coordinator.loop_part import LoopPart, Recovered
+from coordinator.measures import SettledStep
 from coordinator.specification import PipelineSpec
 from coordinator.starting.expected_databases import restorable
 from coordinator.starting.standings import ExpectedDatabases
@@ -77,8 +80,8 @@ class _UploadUnderWay:
     description: _Description | None = None
 
 
-class Storing:
-    """The storing of checkpoints in one run. It outlives a recovery. Without a store it does nothing."""
+class Storing(LoopPart):
+    """The storing of checkpoints in one run. Without a store it does nothing."""
 
     def __init__(
         self, spec: PipelineSpec, writer: PipelineWriter, board: StatusBoard, wake: Callable[[], None]
@@ -107,9 +110,8 @@ class Storing:
             self._store = self._settings.place.open()
         return self._store
 
-    def recovered(self, expected: ExpectedDatabases, term: Term) -> None:
-        """New workers have opened a checkpoint."""
-        self._expected, self._term = expected, term
+    def recovered(self, recovered: Recovered) -> None:
+        self._expected, self._term = recovered.found.expected, recovered.term
         self._leave()
         self._former.recovered()
         self.machine.recovered()
@@ -140,8 +142,7 @@ class Storing:
         return tuple(version for version in versions if version is not None)
 
     @property
-    def is_under_way(self) -> bool:
-        """Whether something is done beside the steps whose end the loop looks for."""
+    def awaits_answers(self) -> bool:
         return self._upload is not None or self._former.reading_since is not None
 
     @property
@@ -194,16 +195,18 @@ class Storing:
 
     # The parts of an upload
 
-    def advance(self, complete: VersionId, crew: Crew) -> None:
-        """Called between the actions of the loop. `complete`: the last version that all workers have. Raises a fault of the crew or
-        of a database, but none of the store."""
+    def note_step(self, step: SettledStep) -> None:
+        """Checkpoints are stored, and no steps."""
+
+    def look(self, core: Core, crew: Crew) -> None:
+        """Raises a fault of the crew or of a database, but none of the store."""
         if self._settings is None:
             return
-        now = self._outside.monotonic()
+        now, complete = self._outside.monotonic(), core.version
         self._collector.advance()
         self._heed_lost()
         try:
-            self._look(crew)
+            self._report(crew)
             if self.machine.may_begin(now):
                 self._knows_former()
             action = self.machine.next(complete, self._former.whole(self._writer.state.stored), now)
@@ -213,7 +216,7 @@ class Storing:
             self._give_up(fault, now)
         self._tell_of_lag(now)
 
-    def _look(self, crew: Crew) -> None:
+    def _report(self, crew: Crew) -> None:
         """Reports what is over."""
         upload = self._upload
         if upload is None:
@@ -346,7 +349,7 @@ class Storing:
         self._fault = text
 
     def _tell_of_lag(self, now: float) -> None:
-        """After all that `advance` does, so the status has it too."""
+        """After all that `look` does, so the status has it too."""
         is_late = self.machine.is_late(now)
         if is_late != self._is_late:
             self._is_late = is_late

@@ -16,6 +16,7 @@ from base.short_text import short_text
 from base.version import VersionId
 from coordinator.beside import Beside
 from coordinator.core import Core
+from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
 from coordinator.revisions.document import Revision
 from coordinator.revisions.requests import (
@@ -79,7 +80,7 @@ ERROR_CHARACTERS_MAX = 500
 """How many characters of an error a record of the step log has."""
 
 
-class Transitions:
+class Transitions(LoopPart):
     """It owns what the transitions of one run are made of: the machine, which the core asks; how much each step fills (`portions`); and what
     users see. `portions` and what the machine knows of a request outlive a recovery. `wake` ends a wait of the loop."""
 
@@ -98,12 +99,10 @@ class Transitions:
         self._course: Course | None = None
         self._report = TransitionReport(board, files.kafka.outside.monotonic)
         self._losses = Losses()
-        self.may_begin = True
-        """Whether the run goes on until it is stopped."""
+        self._may_begin = True  # whether the run goes on until it is stopped
 
-    def recovered(self, course: Course) -> None:
-        """New workers have opened a checkpoint."""
-        self._course = course
+    def recovered(self, recovered: Recovered) -> None:
+        self._course, self._may_begin = recovered.course, recovered.goal.may_change_project
         if isinstance(self.machine.known, Preparing):
             self.machine.known.preparation.recovered()
         self.machine = self.machine.after_recovery()
@@ -123,7 +122,7 @@ class Transitions:
         """The steps of the revision in force wait for a transition, if this release cannot run it alone (coordinator/starting/release.py)."""
         self.machine.note_revision(revision.number, is_runnable=not revision.document.frozen)
 
-    def check_goes_on(self, core: Core) -> None:
+    def _check_goes_on(self, core: Core) -> None:
         """Raises CircuitChanged if no transition leads away from a revision that this release cannot run alone."""
         log = self._writer.state
         if self.machine.is_at_end(log) and not core.stopping:
@@ -150,7 +149,7 @@ class Transitions:
         log, outside = self._writer.state, self._files.kafka.outside
         revision = log.revision
         assert revision is not None
-        if not self.may_begin:
+        if not self._may_begin:
             raise TransitionRefused(
                 "the run ends as soon as it has done what it was started for.",
                 "Start the service with `stepwell run`, and ask again.",
@@ -169,8 +168,16 @@ class Transitions:
 
         self.machine.preparing(Preparation(request, answer, work, outside, self._wake))
 
-    def advance(self, crew: Crew) -> None:
-        """Takes what was done beside the steps, at any boundary."""
+    def look(self, core: Core, crew: Crew) -> None:
+        """Raises CircuitChanged if no transition leads away from a revision that this release cannot run alone."""
+        self._advance(crew)
+        self._check_goes_on(core)
+
+    @property
+    def awaits_answers(self) -> bool:
+        return self.machine.waits_beside
+
+    def _advance(self, crew: Crew) -> None:
         match self.machine.known:
             case Preparing(preparation):
                 preparation.advance(self._writer, self._files.plan_topic, crew, self.machine)

@@ -718,8 +718,8 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/rescale/beside_steps.py",
-                "if isinstance(rescale.phase, Wanted) and rescale.phase.is_recruited:\n",
-                "if isinstance(rescale.phase, Moved):\n",
+                "if isinstance(self._machine.phase, Wanted) and self._machine.phase.is_recruited:\n",
+                "if isinstance(self._machine.phase, Moved):\n",
             ),
         ),
         ("tests/end_to_end/test_hosts.py::test_a_change_is_refused_if_the_host_of_a_new_worker_has_no_room",),
