@@ -127,12 +127,12 @@ class Pipeline:
         """Runs the pipeline until its goal is reached or it is stopped.
 
         `full_refresh`: retract all output and rebuild it; a refresh that an earlier run began is finished in any case. `on_change`: see
-        OnChange. `chosen`: for the change that is applied. `expect_epoch`: see PipelineWriter.start. `claimed(epoch)` is called when the claim
+        OnChange. `chosen`: for the change that is applied. `expect_epoch`: see FencedLog.start. `claimed(epoch)` is called when the claim
         is committed."""
         files = self._files
         log_id = ensure_step_log(self._topics, files.log_topic).topic_id
         claimant = Claimant(files.name, self._outside.hostname(), self._outside.pid(), endpoint)
-        epoch = self._writer.start(claimant, expect_epoch=expect_epoch)
+        epoch = self._writer.log.start(claimant, expect_epoch=expect_epoch)
         claimed(epoch)
         self._board.update(epoch=epoch, phase="recovering")
         has_ended = False
@@ -177,8 +177,8 @@ class Pipeline:
         finally:
             self._transitions.end()
             if has_ended and not (self._parts.storing.acts_beside or self._transitions.acts_beside):
-                self._writer.give_up()
-            self._writer.close()
+                self._writer.log.give_up()
+            self._writer.log.close()
             self._requests.end()
             self._board.update(phase="stopped")
 
@@ -208,7 +208,7 @@ class Pipeline:
     def _confirm_claim(self, fault: Exception) -> None:
         """Raises Fenced if another run has taken over, because then `fault` is no fault."""
         try:
-            self._writer.confirm()
+            self._writer.log.confirm()
         except Fenced as fenced:
             raise fenced from fault
         except KafkaFault as unknown:

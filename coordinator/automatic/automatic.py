@@ -68,7 +68,7 @@ class Automatic(LoopPart):
             self._bound()
 
     def _record(self, bounds: AutoBounds | None) -> None:
-        self._writer.append([LayoutAuto(epoch=self._writer.epoch, bounds=bounds, asked=self._spec.auto.bounds)])
+        self._writer.log.append([LayoutAuto(epoch=self._writer.epoch, bounds=bounds, asked=self._spec.auto.bounds)])
         _log.info("automatic layouts", bounds="off" if bounds is None else str(bounds))
         self._bound()
 
@@ -111,7 +111,7 @@ class Automatic(LoopPart):
 
     def look(self, core: Core, crew: Crew) -> None:
         assert self._sampler is not None, "no worker has opened a checkpoint"
-        for asked in self._requests.take_automatic():
+        for asked in self._requests.automatic.take():
             asked.answer(self._answer(asked.request))
         self._take_answer(core)
         blocked, is_changing = self._why_blocked(core), not core.rescale.is_idle
@@ -176,7 +176,7 @@ class Automatic(LoopPart):
 
     def _ask(self, choice: Choice, workers: int) -> None:
         try:
-            self._asked = self._requests.ask_without_waiting(RescaleRequest(workers, MoveStrategy("live")))
+            self._asked = self._requests.layout.put(RescaleRequest(workers, MoveStrategy("live")))
             self._changes += 1
         except RescaleRefused:  # the run is over
             self._machine.withdrawn()

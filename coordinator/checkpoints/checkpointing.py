@@ -92,7 +92,7 @@ class Checkpointing(LoopPart):
                 reached("checkpoint.paused")
                 assert crew.placement is not None
                 placed = ownership_of(crew.placement, births, self._writer.state)
-                self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=version, placed=placed)])
+                self._writer.log.append([CheckpointIntent(epoch=self._writer.epoch, version=version, placed=placed)])
             case Freeze(version):
                 reached("checkpoint.intended")
                 crew.checkpoints.freeze(version, views_before(crew.answers, self._writer.state, version.step))
@@ -140,7 +140,7 @@ class Checkpointing(LoopPart):
     def forget_steps(self, opened: VersionId) -> None:
         """Drops from memory the steps that no later attempt of this run can replay, after this version was opened."""
         writer = self._writer
-        writer.forget(first_needed_step(opened, writer.state.checkpoints, self._kept()))
+        writer.log.forget(first_needed_step(opened, writer.state.checkpoints, self._kept()))
 
     def give_up_fold(self, *, may_be_the_cause: bool) -> None:
         """The crew is gone. A fold that was under way counts as failed if it may be what the crew was lost by, wherever that was noticed."""
@@ -150,20 +150,22 @@ class Checkpointing(LoopPart):
 
     def _complete(self, action: Complete, core: Core, setup: TaskSetup) -> None:
         writer, was_under_way = self._writer, self._writer.state.rescale is not None
-        writer.append(completion_records(action.version, writer.state, writer.epoch, is_moved=core.rescale.is_moved))
+        writer.log.append(
+            completion_records(action.version, writer.state, writer.epoch, is_moved=core.rescale.is_moved)
+        )
         core.completed(writer.state)
         reached("checkpoint.completed")
         if was_under_way and writer.state.rescale is None:
             reached("settle.completed")
         if snapshot_due(writer.state, self._spec.pace.snapshot_steps_min):
-            writer.append([writer.state.snapshot()])
+            writer.log.append([writer.state.snapshot()])
             reached("checkpoint.snapshot")
         pace = self._spec.pace
         earliest = first_needed_step(action.former, (action.former,), self._kept())
-        writer.forget(earliest)
+        writer.log.forget(earliest)
         cut = self._truncation.make(writer.state, earliest, self._spec.steps_kept, pace.truncate_steps_min)
         if cut is not None:
-            writer.note_truncation(cut)
+            writer.log.note_truncation(cut)
             reached("checkpoint.truncated")
         took_ms = 1e3 * (self._monotonic() - self._began_at)
         self._board.note_checkpoint(action.version.version, action.version.step, took_ms)

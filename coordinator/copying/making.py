@@ -64,6 +64,6 @@ def make_copy(source: Source, target: Target, claim: Callable[[int], PipelineWri
         assert own is not None
         writer.append_with_plans([record_of_copy(state, own)], plan_topic, [document.text])
         reached("twin.recorded")
-        writer.give_up()
+        writer.log.give_up()
     finally:
-        writer.close()
+        writer.log.close()

@@ -144,7 +144,7 @@ class Rescaling(LoopPart):
             protocol=strategy.protocol,
             hosts=wish.hosts,
         )
-        self._parts.writer.append([intent])
+        self._parts.writer.log.append([intent])
         self._wishes.recorded()
         _log.info("a rescale begins", mode=strategy.mode, workers=list(target.members))
         reached("layout.intended")

@@ -86,7 +86,7 @@ class Wishes:
             self._turn(self._plan_again(workers), "replan", wanted.setting)
         elif log.rescale is None and self._parts.layout.asked != wanted.setting and wanted.setting is not None:
             again = {"epoch": self._parts.writer.epoch, "number": self._parts.layout.number + 1, "outcome": "asked"}
-            self._parts.writer.append([self._parts.layout.model_copy(update={**again, "asked": wanted.setting})])
+            self._parts.writer.log.append([self._parts.layout.model_copy(update={**again, "asked": wanted.setting})])
 
     def recorded(self) -> None:
         """The intent of what was wanted is in the log."""
@@ -229,7 +229,7 @@ class Wishes:
     def _turn(self, layout: Layout, reason: TurnReason, asked: int | None) -> None:
         intent = self._under_way()
         target = target_of(layout)
-        self._parts.writer.append(
+        self._parts.writer.log.append(
             [
                 LayoutTurn(
                     epoch=self._parts.writer.epoch, change=intent.change, target=target, reason=reason, asked=asked

@@ -69,7 +69,7 @@ class Recovery:
         show_workers(crew, self._board)
         record_completion(writer, version)
         if (layout := layout_if_restored(version, writer.state, writer.epoch)) is not None:
-            writer.append([layout])
+            writer.log.append([layout])
         self._board.update(
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
             step=max(0, version.step - 1),

@@ -70,14 +70,14 @@ class RequestsInForce:
     def take(self, core: Core, crew: Crew) -> None:
         """Takes what was asked since the last call."""
         self._apply_if_possible(crew)
-        for asked in self._requests.take_layout():
+        for asked in self._requests.layout.take():
             try:
                 self._rescaling.ask(asked.request, crew)
             except RescaleRefused as fault:
                 asked.answer(fault)
             else:
                 asked.answer(None)
-        wishes = self._requests.take_revision()  # before a stop that was asked first
+        wishes = self._requests.revision.take()  # before a stop that was asked first
         self._take_names(core)
         for wish in wishes:
             try:

@@ -163,7 +163,7 @@ def remove_lost_loads(pipeline: str, writer: PipelineWriter, topics: Topics) -> 
         there = {name for name in topics.names() if is_table_topic(pipeline, name)}
         lost = sorted(there - writer.state.tables.keys())
         if lost:
-            writer.confirm()
+            writer.log.confirm()
             topics.delete(lost)
             _log.info("topics of batch tables that nobody needs are deleted", topics=lost)
     except Fenced:

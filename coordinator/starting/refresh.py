@@ -54,7 +54,7 @@ def rebuild(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> None:
         refuse_wrong_starts(spec, topics)
         plan_of_it = _plan(spec, writer, topics)
         refuse_without(spec.kafka, topics, _rights(spec, plan_of_it), "a full refresh")
-        writer.append([plan_of_it])
+        writer.log.append([plan_of_it])
     plan = writer.state.refresh
     assert plan is not None
     facts = _still_there(plan.topics, topics)
@@ -64,7 +64,7 @@ def rebuild(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> None:
     ends = {TopicPartition(e.topic, e.partition): e.offset for e in plan.ends if e.topic in facts}
     topics.delete_below(ends)
     kept = tuple(_identity(fact) for _, fact in sorted(facts.items()))
-    writer.append([Reset(epoch=writer.epoch, generation=plan.generation, topics=kept)])
+    writer.log.append([Reset(epoch=writer.epoch, generation=plan.generation, topics=kept)])
     _log.info("outputs taken back", generation=plan.generation, topics=sorted(facts))
 
 

@@ -52,7 +52,7 @@ def _refuse_deleted(spec: PipelineSpec, topics: Topics, known: Mapping[str, Topi
 def refuse_lost_log(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> None:
     """Why a topic is not the one that was recorded: raises Fenced if another run has taken over, and StateLost if a database on this host shows
     that the step log was lost."""
-    writer.confirm()
+    writer.log.confirm()
     own = spec.state_location.on_host(None)
     if own is not None:
         expected = expected_databases(spec, writer.state, log_id)

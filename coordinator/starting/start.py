@@ -308,7 +308,7 @@ def record_completion(writer: PipelineWriter, version: VersionId) -> None:
     """Writes the completion of `version`, which was just opened everywhere, if the log has only its intent. Every worker had folded the
     version, and the run before ended before it could write that."""
     if writer.state.intent == version:
-        writer.append(completion_records(version, writer.state, writer.epoch, is_moved=True))
+        writer.log.append(completion_records(version, writer.state, writer.epoch, is_moved=True))
 
 
 def first_needed_step(version: VersionId, checkpoints: Iterable[VersionId], kept: Iterable[VersionId]) -> int:

@@ -130,7 +130,9 @@ class Stepping:
         if any(part.start < part.end for part in division.ranges):
             self._quiet.end()
         self._rest.work()
-        self._writer.append(self._inputs.records(self._writer.state, self._writer.epoch, [division], is_drained=True))
+        self._writer.log.append(
+            self._inputs.records(self._writer.state, self._writer.epoch, [division], is_drained=True)
+        )
         self._inputs.topics.note_announced()
         self._divide_ms = 1e3 * (self._monotonic() - began)
 

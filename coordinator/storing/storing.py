@@ -323,7 +323,7 @@ class Storing(LoopPart):
             manifest=upload.name,
             digest=writing.result(),
         )
-        self._writer.append([record])
+        self._writer.log.append([record])
         reached("stored.recorded")
         self._uploaded_bytes += sum(answer.bytes for answer in upload.answers.values())
         self._former.stored(record, manifest)

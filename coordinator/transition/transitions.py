@@ -226,7 +226,7 @@ class Transitions(LoopPart):
         if phase.is_paused == is_paused:
             return
         writer = self._writer
-        writer.append([RevisionPause(epoch=writer.epoch, number=phase.intent.number, is_paused=is_paused)])
+        writer.log.append([RevisionPause(epoch=writer.epoch, number=phase.intent.number, is_paused=is_paused)])
         _log.info("the transition is paused, or goes on", revision=phase.intent.number, is_paused=is_paused)
 
     # Actions
@@ -267,7 +267,7 @@ class Transitions(LoopPart):
             drain = Drain(whole=HASHES, rows=sum(each.come + each.gone for each in known.differences))
         self._report.switches()
         self.portions.drained.begin()
-        self._writer.append(
+        self._writer.log.append(
             [RevisionSwitch(epoch=self._writer.epoch, number=intent.number, step=core.step, drain=drain)]
         )
         self.machine.switched()
@@ -290,7 +290,7 @@ class Transitions(LoopPart):
             tables=prepared.tables,
             topics=prepared.rereads.topics,
         )
-        writer.append([intent])
+        writer.log.append([intent])
         self.course.files = prepared.request.spec
         self.portions.begin(plan.fed_levels)
         self.machine.began()
@@ -323,7 +323,7 @@ class Transitions(LoopPart):
         phase, writer = self._writer.state.revisions.phase, self._writer
         assert isinstance(phase, Clearing)
         gone = self._tables_gone()
-        writer.append(
+        writer.log.append(
             [RevisionSettled(epoch=writer.epoch, number=phase.intent.number, step=core.version.step, tables_gone=gone)]
         )
         self.machine.settled()
@@ -372,7 +372,7 @@ class Transitions(LoopPart):
         phase, writer = self._writer.state.revisions.phase, self._writer
         assert phase is not None
         text = None if fault is None else short_text(fault, ERROR_CHARACTERS_MAX)
-        writer.append(
+        writer.log.append(
             [RevisionTurn(epoch=writer.epoch, number=phase.intent.number, reason=reason, step=step, error=text)]
         )
         self.machine.turned(reason)

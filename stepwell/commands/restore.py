@@ -144,7 +144,8 @@ def _go_back(project: Project, store: ObjectStore, wanted: Wanted) -> dict[str, 
     """Claims the pipeline, so that no run goes on from a later checkpoint, and records the version. It is looked for again after the claim,
     because a service that has ended since may have replaced it. Returns what was done. Raises HeldByAnother, what `_plan_restore` raises, and
     faults of Kafka."""
-    with closing(claim_pipeline(project)) as writer:
+    writer = claim_pipeline(project)
+    with closing(writer.log):
         try:
             log, stored = _wanted_now(project, store, wanted)
             found = _plan_restore(project, log, stored)
@@ -159,9 +160,9 @@ def _go_back(project: Project, store: ObjectStore, wanted: Wanted) -> dict[str, 
                 digest=digest,
                 restores=True,
             )
-            writer.append([record])
+            writer.log.append([record])
         finally:
-            writer.give_up()
+            writer.log.give_up()
     return found
 
 

@@ -100,7 +100,7 @@ class RevisionRoutes:
     async def _ask(self, asked: RevisionRequest) -> Response:
         try:
             seconds = APPLY_SECONDS_MAX if isinstance(asked, ApplyRequest) else LAYOUT_SECONDS_MAX
-            await run_in_threadpool(self._requests.ask_revision, asked, seconds)
+            await run_in_threadpool(self._requests.revision.ask, asked, seconds)
         except Fault as fault:  # one of Kafka can end what the loop does before it accepts
             return _refusal(fault)
         return Answer(self._shown_fields())

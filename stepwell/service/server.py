@@ -256,7 +256,7 @@ class ControlServer:
             body = AutoBody.model_validate_json(await request.body())
         except ValidationError as fault:
             return Answer({"error": validation_text(fault)}, 400)
-        return await self._answer_with_layout(self._requests.ask_automatic, AutoRequest(body.bounds))
+        return await self._answer_with_layout(self._requests.automatic.ask, AutoRequest(body.bounds))
 
     async def _ask_of_rescale(self, request: Request) -> Response:
         what = request.path_params["what"]
@@ -267,7 +267,7 @@ class ControlServer:
         return await self._ask_layout(REQUESTS_OF_A_RESCALE[what])
 
     async def _ask_layout(self, asked: LayoutRequest) -> Response:
-        return await self._answer_with_layout(self._requests.ask_layout, asked)
+        return await self._answer_with_layout(self._requests.layout.ask, asked)
 
     async def _answer_with_layout(self, ask: Callable[[R, float], None], asked: R) -> Response:
         """The layout when the loop has accepted the request, or why it has not."""

@@ -66,7 +66,7 @@ def test_workers_come_under_a_backlog_and_leave_when_nothing_arrives(play: Playg
     play.send("in", [sums.row(f"k{n % STEP_ROWS}", n) for n in range(ROWS)])
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
-        run.requests.ask_automatic(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
+        run.requests.automatic.ask(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
         run.wait_until(has_workers(2))
         run.wait_until(has_workers(1))
         run.wait_until(lambda status: status["rows"] == ROWS)
@@ -92,8 +92,8 @@ def test_the_bounds_of_a_command_outlive_the_run_and_those_of_settings_count_whe
     play.send("in", [sums.row("a", 1)])
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0 and status["automatic"] is None)
-        run.requests.ask_automatic(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
-        run.requests.ask_layout(
+        run.requests.automatic.ask(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(
             RescaleRequest(2, MoveStrategy("live")), WAIT_SECONDS_MAX
         )  # within the bounds, so it stays
         run.wait_until(lambda status: status["automatic"]["decision"] == "waiting")
@@ -104,7 +104,7 @@ def test_the_bounds_of_a_command_outlive_the_run_and_those_of_settings_count_whe
         run.wait_until(lambda status: status["automatic"] is not None and status["automatic"]["max"] == 2)
         run.wait_until(lambda status: bool(status["automatic"]["expected"]))  # it has read nothing, and remembers
         assert run.board.show()["rows"] == 0
-        run.requests.ask_automatic(AutoRequest(None), WAIT_SECONDS_MAX)
+        run.requests.automatic.ask(AutoRequest(None), WAIT_SECONDS_MAX)
         assert run.board.show()["automatic"] is None
     play.run(resolved, threads())
     record = play.log(resolved).auto
@@ -127,5 +127,5 @@ def test_what_spark_has_no_slots_for_is_refused(play: Playground) -> None:
     with play.running(resolved, cluster) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
         with pytest.raises(RescaleRefused, match="Spark has 2 task slots, and at least 3 workers need one each"):
-            run.requests.ask_automatic(AutoRequest(AutoBounds(min=3, max=4)), WAIT_SECONDS_MAX)
+            run.requests.automatic.ask(AutoRequest(AutoBounds(min=3, max=4)), WAIT_SECONDS_MAX)
         assert run.board.show()["automatic"] is None

@@ -227,9 +227,7 @@ def changing(resolved: Resolved, workers: int, mode: RescaleMode) -> dict[str, A
     if mode == "cold":
         return {"resolved": replace(resolved, spec=replace(resolved.spec, workers_now=workers))}
     requests = Requests()
-    requests.ask_without_waiting(
-        RescaleRequest(workers, MoveStrategy(mode, budget_bytes=200 if mode == "live" else None))
-    )
+    requests.layout.put(RescaleRequest(workers, MoveStrategy(mode, budget_bytes=200 if mode == "live" else None)))
     return {"resolved": resolved, "requests": requests}
 
 

@@ -122,7 +122,7 @@ def test_a_running_service_gets_other_workers(play: Playground, way: str) -> Non
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
         for seed, workers in enumerate(SIZES[:2], start=2):
-            run.requests.ask_layout(replace(asked, workers=workers), WAIT_SECONDS_MAX)
+            run.requests.layout.ask(replace(asked, workers=workers), WAIT_SECONDS_MAX)
             everything.send(play, seed)
             steps = run.board.show()["steps_run"]
             settle(play, resolved, run, workers)
@@ -159,7 +159,7 @@ def test_views_can_be_read_while_workers_come_and_go(play: Playground, monkeypat
         with ThreadPoolExecutor(1) as pool:
             asking = pool.submit(ask_until, over, run, views)
             for seed, workers in enumerate(SIZES, start=2):
-                run.requests.ask_layout(RescaleRequest(workers, MoveStrategy("live")), WAIT_SECONDS_MAX)
+                run.requests.layout.ask(RescaleRequest(workers, MoveStrategy("live")), WAIT_SECONDS_MAX)
                 send_small(play, seed)
                 settle(play, resolved, run, workers)
             over.set()
@@ -204,8 +204,8 @@ def test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_sl
         with monkeypatch.context() as full:
             full.setattr(HostFolder, "free_bytes", lambda folder: 100)
             with pytest.raises(RescaleRefused, match=r"about [\d,]+ bytes of state to host .* 100 bytes are free"):
-                run.requests.ask_layout(RescaleRequest(3, MoveStrategy("live")), WAIT_SECONDS_MAX)
-        run.requests.ask_layout(RescaleRequest(3, MoveStrategy("live")), WAIT_SECONDS_MAX)
+                run.requests.layout.ask(RescaleRequest(3, MoveStrategy("live")), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(RescaleRequest(3, MoveStrategy("live")), WAIT_SECONDS_MAX)
         settle(play, resolved, run, 3)  # with a checkpoint, which does not count because the layout changes
         checkpoint(play, run, 6)  # the first since slots have left
         assert looks == {0: 2, 1: 2}
@@ -247,19 +247,19 @@ def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
         run.wait_until(lambda status: status["steps_run"] > 0)
         for reason, seed in (("reverse", 2), ("abort", 3)):
             workers = 3 if reason == "reverse" else 4
-            run.requests.ask_layout(RescaleRequest(workers, MoveStrategy("live", budget_bytes=100)), WAIT_SECONDS_MAX)
+            run.requests.layout.ask(RescaleRequest(workers, MoveStrategy("live", budget_bytes=100)), WAIT_SECONDS_MAX)
             run.wait_until(lambda status: status["layout"]["change"]["cuts"] >= 2)
-            run.requests.ask_layout(PauseRequest(is_paused=True), WAIT_SECONDS_MAX)
+            run.requests.layout.ask(PauseRequest(is_paused=True), WAIT_SECONDS_MAX)
             with pytest.raises(RescaleRefused, match=f"a change of the layout to {workers} workers is under way"):
-                run.requests.ask_layout(RescaleRequest(5, MoveStrategy("live")), WAIT_SECONDS_MAX)
+                run.requests.layout.ask(RescaleRequest(5, MoveStrategy("live")), WAIT_SECONDS_MAX)
             send_small(play, seed)
-            run.requests.ask_layout(TurnRequest(reason), WAIT_SECONDS_MAX)  # type: ignore[arg-type]
-            run.requests.ask_layout(PauseRequest(is_paused=False), WAIT_SECONDS_MAX)
+            run.requests.layout.ask(TurnRequest(reason), WAIT_SECONDS_MAX)  # type: ignore[arg-type]
+            run.requests.layout.ask(PauseRequest(is_paused=False), WAIT_SECONDS_MAX)
             run.wait_until(lambda status: "change" not in status["layout"])
             layout = play.log(resolved).layout
             assert layout is not None and layout.outcome == {"reverse": "reversed", "abort": "aborted"}[reason]
         aborted = slots_of(run)
-        run.requests.ask_layout(RescaleRequest(len(aborted), MoveStrategy("live")), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(RescaleRequest(len(aborted), MoveStrategy("live")), WAIT_SECONDS_MAX)
         settle(play, resolved, run, len(aborted))
         assert max(slots_of(run)) - min(slots_of(run)) < max(aborted) - min(aborted), (
             "the shares are as uneven as before"
@@ -296,12 +296,12 @@ def test_a_change_is_taken_back_while_it_waits_for_its_workers(
     send_small(play, 1)
     with play.running(resolved, Cluster(FullLauncher(), partial(SocketTransport, LOOPBACK))) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
-        run.requests.ask_layout(RescaleRequest(3, MoveStrategy("live")), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(RescaleRequest(3, MoveStrategy("live")), WAIT_SECONDS_MAX)
         assert run.board.show()["layout"]["change"]["state"] == "starting"
-        run.requests.ask_layout(TurnRequest(reason), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(TurnRequest(reason), WAIT_SECONDS_MAX)
         status = run.board.show()
         assert "change" not in status["layout"] and "taken back before it began" in status["layout_fault"]
-        run.requests.ask_layout(RescaleRequest(1, MoveStrategy("live")), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(RescaleRequest(1, MoveStrategy("live")), WAIT_SECONDS_MAX)
         settle(play, resolved, run, 1)
         assert run.board.show()["layout_fault"] is None
     play.run(resolved, threads())
@@ -321,13 +321,13 @@ def test_changes_that_are_ended_at_random_moments(play: Playground, reason: Lite
                 mode: Any = dice.choice(("live", "live", "cold"))
                 workers = dice.choice([n for n in (1, 2, 3, 4) if n != len(slots_of(run))])
                 budget_bytes = 3000 if mode == "live" else None
-                run.requests.ask_layout(
+                run.requests.layout.ask(
                     RescaleRequest(workers, MoveStrategy(mode, budget_bytes=budget_bytes)), WAIT_SECONDS_MAX
                 )
                 everything.send(play, seed)
                 time.sleep(dice.uniform(0.0, TURN_SECONDS_MAX))
                 with suppress(RescaleRefused):  # it is settled
-                    run.requests.ask_layout(TurnRequest(reason), WAIT_SECONDS_MAX)
+                    run.requests.layout.ask(TurnRequest(reason), WAIT_SECONDS_MAX)
                 run.wait_until(is_over)
                 layout = play.log(resolved).layout
                 assert layout is not None
@@ -346,13 +346,13 @@ def test_a_service_without_room_for_new_workers_goes_on(play: Playground, mode: 
     send_small(play, 1)
     with play.running(resolved, Cluster(FullLauncher(), partial(SocketTransport, LOOPBACK))) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
-        run.requests.ask_layout(RescaleRequest(3, MoveStrategy(mode)), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(RescaleRequest(3, MoveStrategy(mode)), WAIT_SECONDS_MAX)
         run.wait_until(lambda status: status["layout_fault"] is not None and "change" not in status["layout"])
         assert "1 workers need 1 task slots" in run.board.show()["layout_fault"]
         send_small(play, 2)
         steps = run.board.show()["steps_run"]
         run.wait_until(lambda status: status["steps_run"] > steps)
-        run.requests.ask_layout(RescaleRequest(1, MoveStrategy(mode)), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(RescaleRequest(1, MoveStrategy(mode)), WAIT_SECONDS_MAX)
         settle(play, resolved, run, 1)
         assert run.board.show()["layout_fault"] is None
     assert members(play, resolved) == 1
@@ -367,9 +367,9 @@ def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stop
     if is_stopped:
         with play.running(resolved, threads()) as run:
             run.wait_until(lambda status: status["steps_run"] > 0)
-            run.requests.ask_layout(RescaleRequest(3, MoveStrategy("live", budget_bytes=100)), WAIT_SECONDS_MAX)
+            run.requests.layout.ask(RescaleRequest(3, MoveStrategy("live", budget_bytes=100)), WAIT_SECONDS_MAX)
             run.wait_until(lambda status: status["layout"]["change"]["cuts"] >= 2)
-            run.requests.ask_layout(PauseRequest(is_paused=True), WAIT_SECONDS_MAX)  # until it stops
+            run.requests.layout.ask(PauseRequest(is_paused=True), WAIT_SECONDS_MAX)  # until it stops
     else:
         play.run(resolved, threads())
     workers = 3 if is_stopped else 2

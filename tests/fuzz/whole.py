@@ -187,9 +187,7 @@ def check_whole(play: Playground, case: Case) -> int:
                 _break_off(play, resolved)
             if number and run.workers[number] != run.workers[number - 1]:
                 requests = Requests()
-                requests.ask_without_waiting(
-                    RescaleRequest(run.workers[number], MoveStrategy("live", budget_bytes=None))
-                )
+                requests.layout.put(RescaleRequest(run.workers[number], MoveStrategy("live", budget_bytes=None)))
                 play.run(resolved, threads(), requests=requests)
             play.run(resolved, threads())
         story = oracle.verify(play.batch(resolved), sample=1, seed=case.seed)

@@ -38,7 +38,7 @@ COORDINATOR = (
         "an-inbox-is-not-ended",
         "A run ends while a request for other bounds waits, whose user waits for the whole time.",
         "no silence",
-        (Edit("coordinator/requests.py", "        self._automatic.end()\n", ""),),
+        (Edit("coordinator/requests.py", "        self.automatic.end()\n", ""),),
         ("tests/coordinator/test_requests.py::test_nobody_waits_in_an_inbox_of_a_run_that_is_over",),
     ),
     Breakage(

@@ -138,7 +138,7 @@ LOADED = (
         (
             Edit(
                 TABLES,
-                "            writer.confirm()\n            topics.delete(lost)\n",
+                "            writer.log.confirm()\n            topics.delete(lost)\n",
                 "            topics.delete(lost)\n",
             ),
         ),

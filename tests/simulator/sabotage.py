@@ -131,7 +131,7 @@ def division_at_the_high_watermark() -> Iterator[None]:
 
 @contextmanager
 def step_before_its_division_is_logged() -> Iterator[None]:
-    real = writer.PipelineWriter.append
+    real = transactions.FencedLog.append
 
     def append(self: Any, records: Sequence[Any]) -> None:
         if isinstance(records[0], DivisionRecord):
@@ -139,7 +139,7 @@ def step_before_its_division_is_logged() -> Iterator[None]:
         else:
             real(self, records)
 
-    with broken(writer.PipelineWriter, "append", append):
+    with broken(transactions.FencedLog, "append", append):
         yield
 
 
@@ -153,7 +153,7 @@ def division_ahead_before_it_is_logged() -> Iterator[None]:
         if action.step >= self._writer.state.steps:
             for division in self._inputs.choose_ahead(self._writer.state, action.step, ())[:1]:
                 _remember(
-                    self._writer,
+                    self._writer.log,
                     self._inputs.record(self._writer.state, self._writer.epoch, division, is_drained=False),
                 )
                 self._inputs.topics.note_announced()
@@ -165,7 +165,7 @@ def division_ahead_before_it_is_logged() -> Iterator[None]:
 def _remember(written: Any, record: DivisionRecord) -> None:
     """As if the log had the record."""
     before = written.state
-    written._log._state = replace(before.apply(record, before.offset_next), offset_next=before.offset_next)
+    written._state = replace(before.apply(record, before.offset_next), offset_next=before.offset_next)
 
 
 @contextmanager

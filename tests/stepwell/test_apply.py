@@ -149,19 +149,19 @@ def test_a_mistake_of_ours_while_the_service_plans_is_told(line: CommandLine, pl
 def test_the_loop_answers_every_request_also_at_the_end() -> None:
     requests = Requests()
     asked = [
-        requests.ask_revision_without_waiting(TurnTransition("abort")),
-        requests.ask_without_waiting(PauseRequest(True)),
+        requests.revision.put(TurnTransition("abort")),
+        requests.layout.put(PauseRequest(True)),
     ]
     assert requests.wait(0), "a request wakes the loop"
-    assert requests.take_revision() == asked[:1] and requests.take_revision() == []
-    late = requests.ask_revision_without_waiting(TurnTransition("pause"))
+    assert requests.revision.take() == asked[:1] and requests.revision.take() == []
+    late = requests.revision.put(TurnTransition("pause"))
     requests.end()
     assert late.done.is_set() and isinstance(late.fault, TransitionRefused) and "has ended" in str(late.fault)
     with pytest.raises(TransitionRefused, match="is ending"):
-        requests.ask_revision(TurnTransition("pause"), 1.0)
+        requests.revision.ask(TurnTransition("pause"), 1.0)
     requests = Requests()
     with pytest.raises(TransitionRefused, match=r"not answered within 0\.01 s.*`stepwell revision show`"):
-        requests.ask_revision(TurnTransition("pause"), 0.01)
+        requests.revision.ask(TurnTransition("pause"), 0.01)
 
 
 # apply

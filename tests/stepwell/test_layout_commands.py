@@ -84,7 +84,7 @@ class Loop:
 
     def _run(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
-            for asked in (*self.requests.take_layout(), *self.requests.take_automatic()):
+            for asked in (*self.requests.layout.take(), *self.requests.automatic.take()):
                 self._settle(asked)
 
     def _settle(self, asked: PendingRequest[Any]) -> None:
