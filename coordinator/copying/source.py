@@ -18,6 +18,7 @@ from coordinator.storing.manifest import Manifest
 from coordinator.storing.presence import check_objects
 from coordinator.topic_names import log_topic_of, plan_topic_of
 from engine.run.plan_document import BadDocument
+from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.plan_topic import read_plan
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogGone, StepLogReader
@@ -195,10 +196,8 @@ def _lost_inputs(source: Source, topics: Topics) -> Iterator[str]:
     yield from (f"input topic {name} does not exist any more" for name in gone)
     facts = topics.describe([name for name in names if name in there])
     begins = topics.begin_offsets(sorted(facts))
-    for name, fact in facts.items():
-        known = source.at.topics.get(name)
-        if known is not None and known.id != fact.topic_id:
-            yield f"input topic {name} was deleted and created again"
+    recorded = (source.at.topics[name] for name in facts if name in source.at.topics)
+    yield from (f"input topic {name} was deleted and created again" for name in lost_topics(recorded, facts).recreated)
     for where, position in source.positions.items():
         if (begin := begins.get(where, position)) > position:
             yield f"step {source.step} reads {where} from offset {position:,}, and the topic begins with offset {begin:,}"

@@ -30,6 +30,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.patterns import with_matching_topics
 from coordinator.starting.positions import starting_positions
+from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.rights import Operation, refuse_without
 from io_kafka.clients.topics import TopicFacts, Topics
@@ -63,7 +64,7 @@ def rebuild(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> None:
             _write_tombstones(spec, writer, topics, facts[name])
     ends = {TopicPartition(e.topic, e.partition): e.offset for e in plan.ends if e.topic in facts}
     topics.delete_below(ends)
-    kept = tuple(_identity(fact) for _, fact in sorted(facts.items()))
+    kept = tuple(fact.identity for _, fact in sorted(facts.items()))
     writer.log.append([Reset(epoch=writer.epoch, generation=plan.generation, topics=kept)])
     _log.info("outputs taken back", generation=plan.generation, topics=sorted(facts))
 
@@ -79,7 +80,7 @@ def _plan(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> Refresh
     return Refresh(
         epoch=writer.epoch,
         generation=state.generation + 1,
-        topics=tuple(_identity(fact) for _, fact in sorted(facts.items())),
+        topics=tuple(fact.identity for _, fact in sorted(facts.items())),
         tombstones=tombstones,
         ends=tuple(PartitionOffset(topic=w.topic, partition=w.partition, offset=end) for w, end in ends.items()),
     )
@@ -108,7 +109,8 @@ def _still_there(recorded: tuple[TopicIdentity, ...], topics: Topics) -> dict[st
     """The facts of those recorded topics that still exist with the recorded id."""
     present = topics.names()
     facts = topics.describe(topic.topic for topic in recorded if topic.topic in present)
-    return {t.topic: facts[t.topic] for t in recorded if t.topic in facts and facts[t.topic].topic_id == t.id}
+    lost = lost_topics(recorded, facts)
+    return {t.topic: facts[t.topic] for t in recorded if t.topic not in lost.names}
 
 
 def refuse_foreign_messages(names: set[str], topics: Topics) -> None:
@@ -124,10 +126,6 @@ def refuse_foreign_messages(names: set[str], topics: Topics) -> None:
             f"output {topics_named} {', '.join(full)} {hold} messages, and the step log does not know who wrote them; nothing was changed.",
             f"Delete or empty the {topics_named} if the messages are not needed, or name another topic for the view. Then run again.",
         )
-
-
-def _identity(fact: TopicFacts) -> TopicIdentity:
-    return TopicIdentity(topic=fact.name, id=fact.topic_id, partitions=fact.partitions)
 
 
 # Tombstones

@@ -97,9 +97,7 @@ def settled_outputs(
 ) -> tuple[tuple[TopicIdentity, ...], Outputs]:
     """The identities of all topics of the project, and what workers have to know of the outputs. See `settled_topics`."""
     facts = settled_topics(spec, topics, known)
-    identities = tuple(
-        TopicIdentity(topic=f.name, id=f.topic_id, partitions=f.partitions) for _, f in sorted(facts.items())
-    )
+    identities = tuple(fact.identity for _, fact in sorted(facts.items()))
     partitions = {output.handle: facts[output.topic].partitions for output in spec.outputs}
     of_sources = {source.table.handle: tuple(source.table.topics) for source in spec.inputs}
     return identities, Outputs(topics=of_sources, partitions=partitions, schema_ids=register_schemas(spec))

@@ -77,6 +77,4 @@ def rereads_of(comparison: Comparison, handles: Iterable[str], topics: Topics) -
 
 def _identities(topics: Topics, names: Iterable[str]) -> tuple[TopicIdentity, ...]:
     facts = topics.describe(names)
-    return tuple(
-        TopicIdentity(topic=name, id=facts[name].topic_id, partitions=facts[name].partitions) for name in sorted(facts)
-    )
+    return tuple(facts[name].identity for name in sorted(facts))

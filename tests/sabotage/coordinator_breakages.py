@@ -377,7 +377,7 @@ COORDINATOR = (
         "recreated-topic-accepted",
         "A topic that was deleted and created again passes for the one that was read.",
         "no silence",
-        (Edit(SAME_TOPICS, "    if known.id != fact.topic_id:\n", "    if False:\n"),),
+        (Edit(SAME_TOPICS, "        if name in recreated:\n", "        if False:\n"),),
         (f"{END_TO_END}/test_bad_input.py::test_a_topic_that_was_made_anew_is_told_apart",),
         tells="OffsetGone|BrokenStepLog|DigestMismatch",
     ),
