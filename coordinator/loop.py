@@ -16,7 +16,19 @@ from typing import assert_never
 import structlog
 
 from base.short_text import short_text
-from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.actions import (
+    AdoptProgram,
+    Collect,
+    Complete,
+    Divide,
+    Exit,
+    Fold,
+    Freeze,
+    Give,
+    LogIntent,
+    Settle,
+    Wait,
+)
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.checkpoints.made import Checkpoints
@@ -49,7 +61,15 @@ from coordinator.stepping.redividing import Redivided
 from coordinator.stepping.stepping import Stepping
 from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, Running
-from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Look, Measure
+from coordinator.transition.machine import (
+    ClearTables,
+    LogSettled,
+    LogSwitch,
+    LogTransition,
+    LogTurn,
+    LookAtTopics,
+    MeasureDifferences,
+)
 from coordinator.transition.reread_portions import ReadingAgain
 from coordinator.transition.step_faults import MAY_BE_OF_TRANSITION
 from coordinator.transition.transitions import Transitions
@@ -317,9 +337,17 @@ class RevisionRun:
                 case LogRescale() | Staff() | Cut() | Bury():
                     self._rescaling.do(action, core, crew)
                     show_workers(crew, self._board)
-                case LogTransition() | Look() | Measure() | LogSwitch() | LogTurn() | Clear() | LogSettled():
+                case (
+                    LogTransition()
+                    | LookAtTopics()
+                    | MeasureDifferences()
+                    | LogSwitch()
+                    | LogTurn()
+                    | ClearTables()
+                    | LogSettled()
+                ):
                     self._transitions.do(action, core, crew)
-                case Adopt(step):
+                case AdoptProgram(step):
                     inputs, steps = self._adopt(step, core, crew, course)
                     self._transitions.note_adopted()
                 case _:

@@ -234,7 +234,7 @@ def test_the_coordinator_is_a_loop_and_folders() -> None:
         "measures",
         "specification",
         "topic_names",
-        "beside",
+        "background_work",
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import structlog
 
-from coordinator.automatic.choice import Choice, Limits, Surroundings
+from coordinator.automatic.choice import Surroundings, WorkersChoice, WorkersLimits
 from coordinator.automatic.machine import AutoMachine
 from coordinator.automatic.recorded import LoadFile, read_load
 from coordinator.automatic.requests import AutoRequest
@@ -76,7 +76,9 @@ class Automatic(LoopPart):
         """The machine goes by what the log says."""
         record, settings = self._log_state.auto, self._spec.auto
         bounds = None if record is None else record.bounds
-        limits = None if bounds is None else Limits(bounds.min, bounds.max, settings.drain_s, settings.lower_after_s)
+        limits = (
+            None if bounds is None else WorkersLimits(bounds.min, bounds.max, settings.drain_s, settings.lower_after_s)
+        )
         self._machine.bound(limits)
         self._show()
 
@@ -174,7 +176,7 @@ class Automatic(LoopPart):
 
     # Requests for rescales
 
-    def _ask(self, choice: Choice, workers: int) -> None:
+    def _ask(self, choice: WorkersChoice, workers: int) -> None:
         try:
             self._asked = self._requests.layout.put(RescaleRequest(workers, MoveStrategy("live")))
             self._changes += 1

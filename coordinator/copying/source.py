@@ -37,7 +37,7 @@ ANOTHER = (
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredVersion:
     """A version in the checkpoint store: its manifest, with the name and the digest of the manifest's object."""
 
     store: ObjectStore
@@ -52,11 +52,11 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Source:
-    """`at`, `document`: see Moment. `positions`: where the step of the version was to read, of the inputs of the project. `written`: all topics
-    that the pipeline has written. `epoch`: the highest one that it has claimed."""
+class CopySource:
+    """`at`, `document`: see CopyMoment. `positions`: where the step of the version was to read, of the inputs of the project. `written`: all
+    topics that the pipeline has written. `epoch`: the highest one that it has claimed."""
 
-    stored: Stored
+    stored: StoredVersion
     at: StepLogState
     document: PlanDocument
     positions: Mapping[TopicPartition, int]
@@ -88,7 +88,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Moment:
+class CopyMoment:
     """What the step log of the pipeline said at the version (`at`, see moment.py), and says now (`log`). `document`: of the project that was in
     force then."""
 
@@ -97,7 +97,7 @@ class Moment:
     document: PlanDocument
 
 
-def read_moment(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Moment:
+def read_moment(kafka: KafkaSettings, topics: Topics, stored: StoredVersion) -> CopyMoment:
     """Raises CopyRefused, PlanMissing, and faults of Kafka and of the store: ObjectMissing or DamagedPack if an object cannot be used."""
     manifest = stored.manifest
     whole, at = _read_log(kafka, topics, manifest)
@@ -117,10 +117,10 @@ def read_moment(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Moment:
             "Use the release that has stored the version; or run that pipeline with this release until it has stored another one.",
         )
     check_objects(stored.store, manifest)
-    return Moment(whole, at, document)
+    return CopyMoment(whole, at, document)
 
 
-def read_source(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Source:
+def read_source(kafka: KafkaSettings, topics: Topics, stored: StoredVersion) -> CopySource:
     """Raises CopyRefused, PlanMissing, ObjectMissing, and other faults of Kafka and of the store."""
     moment = read_moment(kafka, topics, stored)
     step = stored.manifest.version.step
@@ -128,7 +128,9 @@ def read_source(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Source:
         raise _refusal(stored.manifest, [reason], ANOTHER)
     positions = positions_before(step, moment.at, topics_of_project(moment.document, topics.names()))
     written = _written_topics(moment)
-    source = Source(stored, moment.at, moment.document, positions=positions, written=written, epoch=moment.log.epoch)
+    source = CopySource(
+        stored, moment.at, moment.document, positions=positions, written=written, epoch=moment.log.epoch
+    )
     if lost := list(_lost_inputs(source, topics))[:REASONS_MAX]:
         raise _refusal(stored.manifest, lost, "A copy goes on reading from there. " + ANOTHER)
     return source
@@ -179,7 +181,7 @@ def _why_not_begun(step: int, at: StepLogState) -> str | None:
     return None
 
 
-def _written_topics(moment: Moment) -> frozenset[str]:
+def _written_topics(moment: CopyMoment) -> frozenset[str]:
     """Returns the topics that were written, also by former revisions. Among them are all topics for malformed messages that are known."""
     document, logs = moment.document, (moment.log, moment.at)
     outputs = {output.topic for output in document.outputs} | {where.topic for log in logs for where in log.ends}
@@ -188,7 +190,7 @@ def _written_topics(moment: Moment) -> frozenset[str]:
     return frozenset(outputs | dead)
 
 
-def _lost_inputs(source: Source, topics: Topics) -> Iterator[str]:
+def _lost_inputs(source: CopySource, topics: Topics) -> Iterator[str]:
     """Each topic that is gone, and each partition whose messages from the version on have expired."""
     tables = {topic for each in source.document.inputs if each.is_table for topic in each.table.topics}  # see tables.py
     there, names = topics.names(), sorted({where.topic for where in source.positions} - tables)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from coordinator.copying.errors import CopyRefused
-from coordinator.copying.source import ANOTHER, Source
+from coordinator.copying.source import ANOTHER, CopySource
 from coordinator.copying.state import loads_of
 from coordinator.starting.batch_tables import TOPIC_CONFIG
 from coordinator.topic_names import table_topic_of
@@ -36,7 +36,7 @@ class TableCopies:
     pipeline: str
     replication: int
 
-    def make(self, source: Source, epoch: int) -> Mapping[str, TableRecord]:
+    def make(self, source: CopySource, epoch: int) -> Mapping[str, TableRecord]:
         """The loads of the copy, by the topics that the source has them in. Raises faults of Kafka."""
         found = loads_of(source)
         names = {topic: _name_in_copy(topic, source.pipeline, self.pipeline) for topic in found}
@@ -64,7 +64,7 @@ class TableCopies:
         return load.model_copy(update={"epoch": epoch, "topic": topic, "ranges": ranges})
 
 
-def why_not_loaded(source: Source) -> Iterator[str]:
+def why_not_loaded(source: CopySource) -> Iterator[str]:
     """Each batch table that the version does not have whole, or whose rows are gone."""
     for load in loads_of(source).values():
         read = all(source.positions.get(r.where, r.end) == r.end for r in load.ranges)
@@ -72,7 +72,7 @@ def why_not_loaded(source: Source) -> Iterator[str]:
             yield f"the batch table {load.handle} was not read to its end"
 
 
-def check_loads(source: Source, topics: Topics) -> None:
+def check_loads(source: CopySource, topics: Topics) -> None:
     """Raises CopyRefused if the rows of a batch table cannot be copied."""
     reasons = list(why_not_loaded(source))
     there, loads = topics.names(), loads_of(source)

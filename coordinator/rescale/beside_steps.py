@@ -11,15 +11,15 @@ from base.slots import NO_SLOTS
 from coordinator.core import Core
 from coordinator.rescale.hosts import why_no_disk_space_for
 from coordinator.rescale.phases import (
+    AllMoved,
     Burying,
     Idle,
-    Moved,
     MovingCold,
     MovingPortions,
     MovingRounds,
     Staffing,
     UnderWay,
-    Wanted,
+    WantedRescale,
     Weighing,
 )
 from coordinator.rescale.planner import Planner
@@ -40,7 +40,7 @@ MOVED_BYTES_MAX = 128 << 20
 Copies do not count, because they do not hold up the steps, and checkpoints come by themselves."""
 
 
-class Preparing:
+class RescaleBesideSteps:
     """What the rescales of one run do beside the steps. `reset` is called after each recovery."""
 
     def __init__(self, parts: RescaleParts, wishes: Wishes) -> None:
@@ -64,10 +64,10 @@ class Preparing:
         match self._machine.phase:
             case Idle() | Burying():
                 return
-            case Wanted() as wanted:
+            case WantedRescale() as wanted:
                 if not wanted.is_recruited:
                     self._recruit(core, crew, wanted.new)
-                if isinstance(self._machine.phase, Wanted) and self._machine.phase.is_recruited:
+                if isinstance(self._machine.phase, WantedRescale) and self._machine.phase.is_recruited:
                     self._check_disk_space(crew, wanted)
                 return
             case Staffing() as staffing:
@@ -77,7 +77,7 @@ class Preparing:
                 self._weigh(crew, weighing)
             case MovingPortions():
                 self._copy(core, crew)
-            case MovingCold() | MovingRounds() | Moved():
+            case MovingCold() | MovingRounds() | AllMoved():
                 pass
             case _:
                 assert_never(self._machine.phase)
@@ -99,7 +99,7 @@ class Preparing:
             case Recruits.WAITED_FOR:
                 pass
             case Recruits.THERE:
-                self._machine.tell(Wanted.recruited)
+                self._machine.tell(WantedRescale.recruited)
             case Recruits.LATE:
                 self._no_recruits(core, crew, len(new))
             case never:
@@ -140,7 +140,7 @@ class Preparing:
         else:
             self._wishes.drop(crew, str(fault))
 
-    def _check_disk_space(self, crew: Crew, wanted: Wanted) -> None:
+    def _check_disk_space(self, crew: Crew, wanted: WantedRescale) -> None:
         """Once more before the rescale begins, when it is known to which hosts the new workers come."""
         fault = why_no_disk_space_for(wanted.wish, wanted.owned, crew, self._parts.spec.state_location)
         if fault is None:

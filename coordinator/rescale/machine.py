@@ -14,9 +14,9 @@ from base.slots import NO_SLOTS, SlotSet, why_no_partition
 from coordinator.boundary import Boundary
 from coordinator.rescale.actions import Aim, RescaleAction
 from coordinator.rescale.phases import (
+    AllMoved,
     Burying,
     Idle,
-    Moved,
     Moving,
     MovingCold,
     MovingPortions,
@@ -24,7 +24,7 @@ from coordinator.rescale.phases import (
     Phase,
     Staffing,
     UnderWay,
-    Wanted,
+    WantedRescale,
     Weighing,
     resume,
 )
@@ -60,7 +60,7 @@ class Rescale(Machine[Phase]):
     @property
     def is_moved(self) -> bool:
         """Whether all slots have the owners to which the rescale under way leads."""
-        return isinstance(self.phase, Moved)
+        return isinstance(self.phase, AllMoved)
 
     @property
     def is_paused(self) -> bool:
@@ -73,7 +73,7 @@ class Rescale(Machine[Phase]):
         match self.phase:
             case Idle() | Burying():
                 return None
-            case Wanted(wish=wish):
+            case WantedRescale(wish=wish):
                 return wish.aim
             case UnderWay(aim=aim):
                 return aim
@@ -118,7 +118,7 @@ class Rescale(Machine[Phase]):
         match phase:
             case Idle():
                 return  # each action of the core asks, and nobody owns anything else than in the layout
-            case Wanted():
+            case WantedRescale():
                 assert phase.is_recruited or phase.new, self.with_story("no worker is new, and tasks are waited for")
             case Burying():
                 for worker in phase.leaving:
@@ -130,7 +130,7 @@ class Rescale(Machine[Phase]):
         for why_not in (why_no_partition(self.owned), why_not_owned(self.owned, log.layout_ground)):
             assert why_not is None, self.with_story(why_not)
 
-    def _check_under_way(self, phase: Staffing | Weighing | Moving | Moved, log: StepLogState) -> None:
+    def _check_under_way(self, phase: Staffing | Weighing | Moving | AllMoved, log: StepLogState) -> None:
         intent, target = log.rescale, log.target
         assert intent is not None and target is not None
         said, strategy = Aim(target, intent.strategy), intent.strategy
@@ -142,7 +142,7 @@ class Rescale(Machine[Phase]):
         assert not new, self.with_story(f"workers {new} are missing in the phase {type(phase).__name__}")
         ways = moves(phase.owned, target.owned)
         match phase:
-            case Moved():
+            case AllMoved():
                 assert not ways, self.with_story(f"{ways} have to move still")
                 return
             case Weighing():

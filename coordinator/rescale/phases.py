@@ -1,45 +1,45 @@
 """The phases of a rescale, and the events that lead from one to the next.
 
-    Idle -> Wanted -> Staffing -> Weighing -> MovingCold | MovingPortions | MovingRounds -> Moved -> Burying -> Idle
+    Idle -> WantedRescale -> Staffing -> Weighing -> MovingCold | MovingPortions | MovingRounds -> AllMoved -> Burying -> Idle
 
     phase            what it waits for                                  next action
     Idle             a request                                          -
-    Wanted           tasks for the workers that are new                 LogRescale
+    WantedRescale    tasks for the workers that are new                 LogRescale
     Staffing         the same, after a crash or a turn                  Staff: they are made, and all workers join each other
     Weighing         the sources count the bytes of the slots that go   -
     MovingCold       nothing                                            Cut: the first slots of a way
     MovingPortions   the copy of a portion, and some steps              Cut: the portion
     MovingRounds     some steps, before each round                      Cut: the move that the planner names
-    Moved            a checkpoint that has the owners of the target     - (the core makes the checkpoint)
+    AllMoved         a checkpoint that has the owners of the target     - (the core makes the checkpoint)
     Burying          the end of folds and copies                        Bury: workers without slots leave
 
     phase            event       next phase
-    Idle             requested   Wanted
-    Wanted           recruited   Wanted
-    Wanted           refused     Idle
-    Wanted           intended    Staffing; without new workers Weighing; without slots to move Moved
+    Idle             requested   WantedRescale
+    WantedRescale    recruited   WantedRescale
+    WantedRescale    refused     Idle
+    WantedRescale    intended    Staffing; without new workers Weighing; without slots to move AllMoved
     Staffing         recruited   Staffing
-    Staffing         staffed     Weighing; without slots to move Moved
+    Staffing         staffed     Weighing; without slots to move AllMoved
     Weighing         weighed     MovingCold; in a live rescale MovingPortions
     Weighing         planned     MovingRounds
-    MovingCold       cut         MovingCold; after the last one Moved
+    MovingCold       cut         MovingCold; after the last one AllMoved
     MovingPortions   copied      MovingPortions
     MovingPortions   paused      MovingPortions, without what was copied
     MovingPortions   crowded     MovingPortions
-    MovingPortions   cut         MovingPortions; after the last one Moved
+    MovingPortions   cut         MovingPortions; after the last one AllMoved
     MovingRounds     crowded     MovingRounds
     MovingRounds     sized       MovingRounds
-    MovingRounds     cut         MovingRounds; after the last one Moved
-    Moved            completed   Burying; if nobody leaves Idle
+    MovingRounds     cut         MovingRounds; after the last one AllMoved
+    AllMoved         completed   Burying; if nobody leaves Idle
     Burying          copies      Burying
     Burying          buried      Idle
-    UnderWay         turned      Staffing; without new workers Weighing; without slots to move Moved
+    UnderWay         turned      Staffing; without new workers Weighing; without slots to move AllMoved
     UnderWay         paused      the same
     UnderWay         copies      the same
     UnderWay         stepped     the same
     UnderWay         rested      the same
 
-UnderWay stands for the phases from Staffing to Moved, in which the log has the rescale. After a crash `resume` gives the phase, as
+UnderWay stands for the phases from Staffing to AllMoved, in which the log has the rescale. After a crash `resume` gives the phase, as
 `turned` does.
 
 There are three ways to move slots, and each is a phase:
@@ -100,12 +100,12 @@ class Idle:
     def next(self, at: Boundary) -> None:
         return None
 
-    def requested(self, wish: Wish) -> Wanted:
-        return Wanted(self.owned, wish, is_recruited=not missing_members(wish.aim.target.members, self.owned))
+    def requested(self, wish: Wish) -> WantedRescale:
+        return WantedRescale(self.owned, wish, is_recruited=not missing_members(wish.aim.target.members, self.owned))
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedRescale:
     """The log does not have the rescale yet. `is_recruited`: whether there are tasks for all workers that are new."""
 
     owned: Owned
@@ -125,14 +125,14 @@ class Wanted:
         may_begin = self.is_recruited and not at.is_checkpointing
         return LogRescale(self.wish) if may_begin and _may_act(self.wish.aim, at) else None
 
-    def recruited(self) -> Wanted:
+    def recruited(self) -> WantedRescale:
         return replace(self, is_recruited=True)
 
     def refused(self) -> Idle:
         """There are no tasks for the workers that are new, or no room, or the wish was taken back."""
         return Idle(self.owned)
 
-    def intended(self) -> Staffing | Weighing | Moved:
+    def intended(self) -> Staffing | Weighing | AllMoved:
         """The intent is in the log."""
         return _first_phase(self.owned, self.wish.aim, COURSE_FIRST, is_recruited=self.is_recruited)
 
@@ -149,7 +149,7 @@ class UnderWay:
     def blocks_steps(self) -> bool:
         return self.aim.is_cold
 
-    def turned(self, target: Target) -> Staffing | Weighing | Moved:
+    def turned(self, target: Target) -> Staffing | Weighing | AllMoved:
         """The log has another target. What the sources have counted and copied was for other slots."""
         return _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)
 
@@ -185,7 +185,7 @@ class Staffing(UnderWay):
     def recruited(self) -> Staffing:
         return replace(self, is_recruited=True)
 
-    def staffed(self, owned: Owned) -> Weighing | Moved:
+    def staffed(self, owned: Owned) -> Weighing | AllMoved:
         """All workers of the target are there."""
         assert drop_empty(owned) == drop_empty(self.owned), "slots moved with the new workers"
         begun = _first_phase(owned, self.aim, self.course, is_recruited=False)
@@ -243,12 +243,12 @@ class MovingCold(UnderWay):
         source, destination = sorted(self.ways)[self.course.cuts % len(self.ways)]  # the pairs take turns
         return Cut(self.ways[source, destination], source, destination, is_whole=False)
 
-    def cut(self, owned: Owned, steps_between: int) -> MovingCold | Moved:
+    def cut(self, owned: Owned, steps_between: int) -> MovingCold | AllMoved:
         """Here and in the other two phases: some slots have another owner. `steps_between`: how many steps come before the next cut of a live
         rescale, unless none comes."""
         course, ways = self.course.with_cut(steps_between), moves(owned, self.aim.target.owned)
         if not ways:
-            return Moved(owned, self.aim, course, messages=None)
+            return AllMoved(owned, self.aim, course, messages=None)
         return replace(self, owned=owned, course=course, ways=ways)
 
 
@@ -279,11 +279,11 @@ class MovingPortions(UnderWay):
         """The destination has copies of all that the slots of the portion had when their copy began."""
         return replace(self, copied_portions=(*self.copied_portions, portion))
 
-    def cut(self, owned: Owned, steps_between: int) -> MovingPortions | Moved:
+    def cut(self, owned: Owned, steps_between: int) -> MovingPortions | AllMoved:
         """See MovingCold."""
         course, ways = self.course.with_cut(steps_between), moves(owned, self.aim.target.owned)
         if not ways:
-            return Moved(owned, self.aim, course, messages=None)
+            return AllMoved(owned, self.aim, course, messages=None)
         left = tuple(portion for portion in self.copied_portions if portion.slots.is_within(slots_of(ways)))
         return replace(self, owned=owned, course=course, ways=ways, copied_portions=left)
 
@@ -318,13 +318,13 @@ class MovingRounds(UnderWay):
         """The shell has looked at how many slots one round may move."""
         return replace(self, slots_per_round=slots_per_round)
 
-    def cut(self, owned: Owned, steps_between: int) -> MovingRounds | Moved:
+    def cut(self, owned: Owned, steps_between: int) -> MovingRounds | AllMoved:
         """See MovingCold."""
         is_within_round = self.planner.note_move(owned)
         course, ways = self.course.with_cut(steps_between), moves(owned, self.aim.target.owned)
         if not ways:
             assert self.planner.next(self.slots_per_round) is None, "slots move on"
-            return Moved(owned, self.aim, course, self.planner.messages)
+            return AllMoved(owned, self.aim, course, self.planner.messages)
         return replace(self, owned=owned, course=course, ways=ways, is_within_round=is_within_round)
 
 
@@ -338,7 +338,7 @@ def _may_cut(phase: MovingPortions | MovingRounds, at: Boundary) -> bool:
 
 
 @dataclass(frozen=True)
-class Moved(UnderWay):
+class AllMoved(UnderWay):
     """All slots have the owners of the target. `messages`: how many the machines of its protocol have sent each other, which people see; None if
     it was without a planner."""
 
@@ -379,10 +379,10 @@ class Burying:
         return Idle(owned)
 
 
-Phase = Idle | Wanted | Staffing | Weighing | MovingCold | MovingPortions | MovingRounds | Moved | Burying
+Phase = Idle | WantedRescale | Staffing | Weighing | MovingCold | MovingPortions | MovingRounds | AllMoved | Burying
 
 
-def resume(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> Idle | Staffing | Weighing | Moved:
+def resume(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> Idle | Staffing | Weighing | AllMoved:
     """The phase of a run that has opened a version in which workers own these slots. `intent`: of the rescale that the log has; `target`:
     where it leads to now."""
     if intent is None or target is None:
@@ -390,13 +390,15 @@ def resume(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> 
     return _first_phase(owned, Aim(target, intent.strategy), COURSE_FIRST, is_recruited=False)
 
 
-def _first_phase(owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited: bool) -> Staffing | Weighing | Moved:
+def _first_phase(
+    owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited: bool
+) -> Staffing | Weighing | AllMoved:
     """The phase of a rescale by what is left to do, before anything was counted or copied."""
     if new := missing_members(aim.target.members, owned):
         return Staffing(owned, aim, course, new, is_recruited)
     if ways := moves(owned, aim.target.owned):
         return Weighing(owned, aim, course, ways)
-    return Moved(owned, aim, course, messages=None)
+    return AllMoved(owned, aim, course, messages=None)
 
 
 def _may_act(aim: Aim, at: Boundary) -> bool:

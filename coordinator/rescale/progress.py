@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator.rescale.cut_budget import MadeCut
 
 
-class Progress:
+class RescaleProgress:
     """The progress of one rescale in this run. The rescale began at `now`, or went on then. `left_bytes`: None until the sources have counted.
     `seconds`: from then to the last cut, without the time in which a user had paused the rescale. `longest_pause_ms`: the longest time in which
     no step could begin because of the rescale. `longest_step_ms`: of the steps meanwhile."""

@@ -18,7 +18,7 @@ from coordinator.core import Core
 from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
-from coordinator.rescale.beside_steps import Preparing
+from coordinator.rescale.beside_steps import RescaleBesideSteps
 from coordinator.rescale.copying import Copying
 from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget, MadeCut
 from coordinator.rescale.hosts import tasks_for
@@ -73,7 +73,7 @@ class Rescaling(LoopPart):
             copying=Copying(),
         )
         self._wishes = Wishes(self._parts)
-        self._preparing = Preparing(self._parts, self._wishes)
+        self._preparing = RescaleBesideSteps(self._parts, self._wishes)
 
     def recovered(self, recovered: Recovered) -> None:
         """A rescale that is under way goes on. At the start of the run, one may be wanted."""

@@ -21,9 +21,9 @@ from coordinator.rescale.layout_shown import (
 )
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
+    AllMoved,
     Burying,
     Idle,
-    Moved,
     Moving,
     MovingCold,
     MovingPortions,
@@ -32,10 +32,10 @@ from coordinator.rescale.phases import (
     RescaleCourse,
     Staffing,
     UnderWay,
-    Wanted,
+    WantedRescale,
     Weighing,
 )
-from coordinator.rescale.progress import Progress
+from coordinator.rescale.progress import RescaleProgress
 from coordinator.rescale.ways import slots_to_leave
 from coordinator.status import StatusBoard
 from io_kafka.clients.writer import PipelineWriter
@@ -62,7 +62,7 @@ class RescaleView:
     ) -> None:
         self._machine, self._births = machine, births
         self._writer, self._board, self._budget, self._monotonic = writer, board, budget, monotonic
-        self.progress = Progress(monotonic())
+        self.progress = RescaleProgress(monotonic())
         self._under_way: ChangeNumber | None = None  # as it was shown last
         self._last: ChangeSettled | None = None
         self._shown: tuple[int, bool, str] | None = None
@@ -75,7 +75,7 @@ class RescaleView:
 
     def note_request(self) -> None:
         """A user has asked for a rescale, and it was accepted."""
-        self.progress = Progress(self._monotonic())
+        self.progress = RescaleProgress(self._monotonic())
 
     def reset(self) -> None:
         """New workers go on with the rescale, and nobody has paused it any more."""
@@ -139,9 +139,9 @@ class RescaleView:
         if progress.bytes_per_s is not None and progress.moved_bytes >= MEASURED_BYTES_MIN:
             self._measured[mode] = RateShown(round(progress.bytes_per_s), round(progress.longest_pause_ms, 1))
 
-    def _shown_rescale(self, phase: Wanted | Staffing | Weighing | Moving | Moved) -> ChangeShown:
+    def _shown_rescale(self, phase: WantedRescale | Staffing | Weighing | Moving | AllMoved) -> ChangeShown:
         log = self._state
-        aim = phase.wish.aim if isinstance(phase, Wanted) else phase.aim
+        aim = phase.wish.aim if isinstance(phase, WantedRescale) else phase.aim
         target, strategy = aim.target, aim.strategy
         left = sum(len(slots) for slots in slots_to_leave(phase.owned, target.owned).values())
         if left == 0:
@@ -151,7 +151,7 @@ class RescaleView:
         match phase:
             case MovingRounds(planner=planner):
                 change = replace(change, protocol=strategy.protocol, messages=planner.messages)
-            case Moved(messages=int(messages)):
+            case AllMoved(messages=int(messages)):
                 change = replace(change, protocol=strategy.protocol, messages=messages)
             case _:
                 pass
@@ -172,13 +172,13 @@ def state_text(phase: Phase) -> str:
             return ""
         case UnderWay(course=RescaleCourse(is_paused=True)):
             return "paused"
-        case Wanted() | Staffing() | Weighing():
+        case WantedRescale() | Staffing() | Weighing():
             return "starting"
         case MovingPortions(copied_portions=()):
             return "copying"
         case MovingCold() | MovingPortions() | MovingRounds():
             return "resting" if phase.course.steps_due else "moving"
-        case Moved():
+        case AllMoved():
             return "settling"
         case _:
             assert_never(phase)

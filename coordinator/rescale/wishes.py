@@ -12,7 +12,7 @@ from base.slots import drop_empty
 from coordinator.goal import Goal
 from coordinator.rescale.actions import Aim, Wish
 from coordinator.rescale.hosts import why_no_disk_space_for
-from coordinator.rescale.phases import Idle, UnderWay, Wanted
+from coordinator.rescale.phases import Idle, UnderWay, WantedRescale
 from coordinator.rescale.replacing import without_host
 from coordinator.rescale.requests import (
     LayoutIsAsAsked,
@@ -155,7 +155,7 @@ class Wishes:
                 if is_paused:
                     self._parts.copying.end()
                 self._parts.view.progress.note_pause(is_paused, self._parts.monotonic())
-            case TurnRequest() if isinstance(self._machine.phase, Wanted):
+            case TurnRequest() if isinstance(self._machine.phase, WantedRescale):
                 self._take_back(crew)
             case TurnRequest(reason):
                 intent = self._under_way()
@@ -249,6 +249,6 @@ class Wishes:
 
     def drop(self, crew: Crew, why: str) -> None:
         """The rescale does not begin, and users are told why."""
-        self._machine.tell(Wanted.refused)
+        self._machine.tell(WantedRescale.refused)
         self._pending = None
         self._parts.recruiting.stop(crew, why)

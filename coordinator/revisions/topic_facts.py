@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from coordinator.revisions.facts import PlanFacts
-from coordinator.revisions.leaves import Project
+from coordinator.revisions.leaves import HasLeaves
 from coordinator.revisions.rereadable import topics_of
 from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.topics import Topics
 from io_kafka.step_log.value import LogValue
 
 
-def topics_of_project(project: Project, names: Collection[str]) -> set[str]:
+def topics_of_project(project: HasLeaves, names: Collection[str]) -> set[str]:
     """The topics that it reads and writes. `names`: of all topics, which patterns match."""
     read = {topic for source in project.inputs for topic in topics_of(source, names)}
     return read | {output.topic for output in project.outputs}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import structlog
 
-from coordinator.beside import Beside
+from coordinator.background_work import BackgroundWork
 from coordinator.core import Core
 from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
@@ -41,7 +41,7 @@ class PlanTopic(LoopPart):
         self._files, self._writer, self._topics, self._documents = files, writer, topics, documents
         self._wake, self._outside = wake, files.kafka.outside
         self._id: str | None = None  # of the topic as it was found first
-        self._asked: Beside[str | None] | None = None
+        self._asked: BackgroundWork[str | None] | None = None
         self._begin_look()
 
     def recovered(self, recovered: Recovered) -> None:
@@ -66,9 +66,9 @@ class PlanTopic(LoopPart):
 
     def _begin_look(self) -> None:
         self._looked_at = self._outside.monotonic()
-        self._asked = Beside(self._outside, "look at the topic of plan documents", self._topic_id, self._wake)
+        self._asked = BackgroundWork(self._outside, "look at the topic of plan documents", self._topic_id, self._wake)
 
-    def _take(self, asked: Beside[str | None]) -> None:
+    def _take(self, asked: BackgroundWork[str | None]) -> None:
         try:
             found = asked.result()
         except KafkaFault as fault:  # it is asked again, and whoever needs the broker says why it does not answer

@@ -24,7 +24,7 @@ from base.slots import SlotSet, why_no_partition
 from base.version import EMPTY, VersionId
 from coordinator.revisions.document import Revision
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import Bound, Missing, bind
+from coordinator.starting.binding import Bound, Unbound, bind
 from coordinator.starting.circuit_file import StateOwner
 from coordinator.starting.errors import DatabaseMissing, StateLost, TopicChanged
 from coordinator.starting.expected_databases import expected_databases, refuse_other_log
@@ -209,7 +209,7 @@ def remove_left(crew: Crew, found: StartFindings, epoch: int) -> None:
     crew.remove({first[host]: databases[host] for host in databases if host in first})
 
 
-def _database_missing(missing: Missing, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
+def _database_missing(missing: Unbound, crew: Crew, spec: PipelineSpec) -> DatabaseMissing:
     """The fault of a run that has found no database for a worker. `missing.numbers` has the hosts that hold it and have too few task slots."""
     number, busy = min(missing.numbers.items())
     hosts = {task.registered.folder_name: task.registered for task in crew.recruiting.candidates}

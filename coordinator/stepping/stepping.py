@@ -27,7 +27,7 @@ from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.measuring import measures_of, project_shown, step_times
 from coordinator.stepping.quiet import PAUSE_SECONDS_MIN, Bell, QuietInput
 from coordinator.stepping.redividing import Redividing
-from coordinator.stepping.step_answers import Expected
+from coordinator.stepping.step_answers import ExpectedStep
 from coordinator.stepping.step_output import StepResult, gather
 from coordinator.stepping.unending_step import UnendingStep
 from coordinator.stepping.unknown_schemas import unknown_in_replay, unknown_to_record
@@ -208,7 +208,7 @@ class Stepping:
     def _gather(self, record: DivisionRecord, outputs: Sequence[WorkerOutput], setup: TaskSetup) -> StepResult:
         """What the workers have answered, which is what the division asked of them. Raises TaskLost."""
         withholding = of_division(setup.numbered, record)
-        expected = Expected(
+        expected = ExpectedStep(
             step=record.step,
             plan=setup.plan_with(withholding),
             partitions=setup.facts.partitions,

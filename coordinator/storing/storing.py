@@ -19,7 +19,7 @@ from base.fault import Fault
 from base.short_text import short_text
 from base.term import Term
 from base.version import VersionId
-from coordinator.beside import Beside
+from coordinator.background_work import BackgroundWork
 from coordinator.core import Core
 from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
@@ -66,7 +66,7 @@ class _Description:
     """`writing`: the manifest goes to the store beside the steps, and its digest is the result."""
 
     manifest: Manifest
-    writing: Beside[str]
+    writing: BackgroundWork[str]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Storing(LoopPart):
         self._term: Term | None = None
         self._upload: _UploadUnderWay | None = None
         self._former = FormerVersion(self._outside, wake)
-        self._left: list[Beside[str]] = []  # threads that write manifests of which nobody waits for the end
+        self._left: list[BackgroundWork[str]] = []  # threads that write manifests of which nobody waits for the end
         self._collector = Collector(self._outside, wake)
         self._is_late = False
         self._gives_up_at: float | None = None  # when a run that is to end no longer waits
@@ -150,7 +150,7 @@ class Storing(LoopPart):
         """Whether a thread is at work that writes to the store."""
         return self._collector.is_under_way or bool(self._writing())
 
-    def _writing(self) -> list[Beside[str]]:
+    def _writing(self) -> list[BackgroundWork[str]]:
         """The threads that write manifests now."""
         description = None if self._upload is None else self._upload.description
         writing = self._left if description is None else [*self._left, description.writing]
@@ -307,7 +307,7 @@ class Storing(LoopPart):
             chains={w: answer.chain for w, answer in upload.answers.items()},
         )
         write = partial(write_manifest, store, upload.name, manifest)
-        writing = Beside(self._outside, "manifest", write, self._wake)
+        writing = BackgroundWork(self._outside, "manifest", write, self._wake)
         self._upload = replace(upload, description=_Description(manifest, writing))
         self.machine.describing()
 

@@ -1,7 +1,7 @@
 """Carries out the actions of a transition, and answers users who ask for one.
 
 asked -> the transition is planned beside the steps, and refused before anything is recorded (preparation.py) -> LogTransition
-all is filled -> Look, beside the steps -> Measure: what differs, and whether something holds the switch -> LogSwitch
+all is filled -> LookAtTopics, beside the steps -> MeasureDifferences: what differs, and whether something holds the switch -> LogSwitch
 after the switch, or an abort -> Clear, a checkpoint -> LogSettled
 """
 
@@ -14,7 +14,7 @@ import structlog
 
 from base.short_text import short_text
 from base.version import VersionId
-from coordinator.beside import Beside
+from coordinator.background_work import BackgroundWork
 from coordinator.core import Core
 from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
@@ -28,7 +28,7 @@ from coordinator.revisions.requests import (
     second_transition,
 )
 from coordinator.revisions.turns import TurnName
-from coordinator.revisions.view import Difference
+from coordinator.revisions.view import ViewDifference
 from coordinator.specification import PipelineSpec
 from coordinator.starting.batch_tables import TableRows, remove_lost_loads
 from coordinator.starting.release import stands_still
@@ -38,15 +38,15 @@ from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
 from coordinator.transition.draining import DrainPortions
 from coordinator.transition.holding import Holding, TopicFindings, views_put_in_error
-from coordinator.transition.known import Looked, Looking, Measured, Preparing, Wanted
+from coordinator.transition.known import Looked, Looking, Measured, Preparing, WantedTransition
 from coordinator.transition.machine import (
-    Clear,
+    ClearTables,
     LogSettled,
     LogSwitch,
     LogTransition,
     LogTurn,
-    Look,
-    Measure,
+    LookAtTopics,
+    MeasureDifferences,
     Transition,
     TransitionAction,
 )
@@ -94,7 +94,7 @@ class Transitions(LoopPart):
     ) -> None:
         self._files, self._writer, self._wake = files, writer, wake
         self._table_rows = table_rows
-        self.machine: Transition[Preparation, Prepared, Beside[TopicFindings]] = Transition()
+        self.machine: Transition[Preparation, Prepared, BackgroundWork[TopicFindings]] = Transition()
         self.portions = Portions(HASHES, drained=DrainPortions(min(files.drain_rows_max, files.switch_rows_max)))
         self._course: Course | None = None
         self._report = TransitionReport(board, files.kafka.outside.monotonic)
@@ -235,19 +235,21 @@ class Transitions(LoopPart):
         match action:
             case LogTransition():
                 self._begin(core)
-            case Look():
+            case LookAtTopics():
                 phase, topics = self._filling(), Topics(self._files.kafka)
                 holding = Holding(self.course, self._writer.state, phase)
                 self.machine.looking(
-                    Beside(self._files.kafka.outside, "look at topics", lambda: holding.look(topics), self._wake)
+                    BackgroundWork(
+                        self._files.kafka.outside, "look at topics", lambda: holding.look(topics), self._wake
+                    )
                 )
-            case Measure():
+            case MeasureDifferences():
                 self._measure(crew)
             case LogSwitch():
                 self._switch(core)
             case LogTurn(reason):
                 self._record_turn(reason, core.step if reason == "resume" else None)
-            case Clear():
+            case ClearTables():
                 self._clear(crew)
             case LogSettled():
                 self._settle(core)
@@ -275,7 +277,7 @@ class Transitions(LoopPart):
 
     def _begin(self, core: Core) -> None:
         known, writer = self.machine.known, self._writer
-        assert isinstance(known, Wanted) and writer.state.revision is not None
+        assert isinstance(known, WantedTransition) and writer.state.revision is not None
         prepared, plan = known.prepared, known.prepared.plan
         self._report.begins()
         intent = RevisionIntent(
@@ -306,7 +308,7 @@ class Transitions(LoopPart):
             known.reasons, sizes, self._files.switch_rows_max, accepts_errors=self.machine.asked.is_switch
         )
         pairs = zip(measured, sizes, strict=True)
-        differences = tuple(Difference(of.view, size.come, size.gone) for of, size in pairs)
+        differences = tuple(ViewDifference(of.view, size.come, size.gone) for of, size in pairs)
         self.machine.measured(differences, holds, reads_again=bool(phase.intent.again))
         reached("ready")
 
@@ -414,7 +416,7 @@ class Transitions(LoopPart):
         match self.machine.known:
             case Preparing(preparation):
                 return preparation.request, preparation.prepared
-            case Wanted(prepared):
+            case WantedTransition(prepared):
                 return prepared.request, prepared
             case _:
                 return None, None

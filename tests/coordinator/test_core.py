@@ -22,8 +22,8 @@ from coordinator.checkpoints.made import Checkpoints
 from coordinator.checkpoints.phases import (
     CheckpointPhase,
     DueCheckpoint,
-    Folding,
-    Frozen,
+    FoldingCheckpoint,
+    FrozenCheckpoint,
     NamedCheckpoint,
     NoCheckpoint,
 )
@@ -166,7 +166,7 @@ def judge(core: Core, log: Log, action: Action, state: int) -> None:
             assert log.intent == version, "a freeze without an intent in the log"
             assert version.step == core.step == state <= log.steps
         case Wait():
-            assert (core.paused and not core.stopping) or isinstance(core.checkpoint, Folding)
+            assert (core.paused and not core.stopping) or isinstance(core.checkpoint, FoldingCheckpoint)
         case Exit():
             assert core.stopping and (isinstance(core.checkpoint, NoCheckpoint) or core.is_replaying(log))
             assert core.version.step == core.step or core.is_replaying(log), "an exit without a checkpoint"
@@ -215,7 +215,7 @@ class Run(RuleBasedStateMachine):
     @rule(worker=st.integers(0, 1))
     def fold_of_a_worker_ends(self, worker: int) -> None:
         made = self.core.checkpoint
-        if isinstance(made, Folding) and made.version not in self.held[worker]:
+        if isinstance(made, FoldingCheckpoint) and made.version not in self.held[worker]:
             self.held[worker] = (self.held[worker][-1], made.version)
             if all(made.version in versions for versions in self.held.values()):
                 self.core.folded(self.held)
@@ -422,7 +422,7 @@ def test_a_checkpoint_that_a_worker_lacks_is_not_complete() -> None:
     step_through(core, log, 3)
     with pytest.raises(AssertionError, match="the workers share"):
         core.folded({0: (EMPTY, made), 1: (EMPTY,)})
-    assert isinstance(core.checkpoint, Folding)
+    assert isinstance(core.checkpoint, FoldingCheckpoint)
     core.folded({0: (EMPTY, made), 1: (EMPTY, made)})
     step_through(core, log, 1)
     assert core.version == made
@@ -492,9 +492,9 @@ MISTAKES: list[tuple[str, dict[str, object]]] = [
     ("step 0 ran, and step 1 is next", {"ran": 0}),
     ("step 2 is running, and step 1 is next", {"running": 2}),
     ("does not follow", {"making": Machine[CheckpointPhase](NamedCheckpoint(VersionId(2, 1, "c")))}),
-    ("holds a step that has not run", {"making": Machine[CheckpointPhase](Frozen(VersionId(1, 2, "c")))}),
+    ("holds a step that has not run", {"making": Machine[CheckpointPhase](FrozenCheckpoint(VersionId(1, 2, "c")))}),
     ("between intent and freeze", {"making": Machine[CheckpointPhase](NamedCheckpoint(VersionId(1, 0, "c")))}),
-    ("without an intent", {"making": Machine[CheckpointPhase](Frozen(VersionId(1, 1, "c")))}),
+    ("without an intent", {"making": Machine[CheckpointPhase](FrozenCheckpoint(VersionId(1, 1, "c")))}),
 ]
 
 
@@ -687,7 +687,7 @@ def test_every_short_sequence_of_requests_is_obeyed_at_drained_boundaries(divide
     for core, log, action in sequences(begun, start, LENGTH_MAX):
         judge(core, log, action, core.step + (core.ran is not None))
         seen[type(action)] += 1
-        if not core.drained and not isinstance(core.checkpoint, Frozen):
+        if not core.drained and not isinstance(core.checkpoint, FrozenCheckpoint):
             assert isinstance(action, Collect | Settle | Give | Complete)
         elif isinstance(core.checkpoint, NoCheckpoint) and not core.stopping:
             assert (action == Wait()) == core.paused

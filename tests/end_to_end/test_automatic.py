@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.automatic import choice as choices
-from coordinator.automatic.choice import Choice
+from coordinator.automatic.choice import WorkersChoice
 from coordinator.automatic.machine import AutoMachine
 from coordinator.automatic.recorded import read_load
 from coordinator.automatic.requests import AutoRequest
@@ -47,12 +47,12 @@ def layouts(play: Playground, resolved: Resolved) -> list[int]:
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[Choice]:
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[WorkersChoice]:
     """All choices that machines have made. New workers are threads, which start at once."""
-    found: list[Choice] = []
+    found: list[WorkersChoice] = []
     real = AutoMachine.take
 
-    def take(machine: AutoMachine, *given: object) -> Choice:
+    def take(machine: AutoMachine, *given: object) -> WorkersChoice:
         found.append(real(machine, *given))  # type: ignore[arg-type]
         return found[-1]
 
@@ -61,7 +61,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[Choice]:
     return found
 
 
-def test_workers_come_under_a_backlog_and_leave_when_nothing_arrives(play: Playground, taken: list[Choice]) -> None:
+def test_workers_come_under_a_backlog_and_leave_when_nothing_arrives(
+    play: Playground, taken: list[WorkersChoice]
+) -> None:
     resolved = small_for(play, AutoSettings(drain_s=0.3, lower_after_s=1.0))
     play.send("in", [sums.row(f"k{n % STEP_ROWS}", n) for n in range(ROWS)])
     with play.running(resolved, threads()) as run:
@@ -86,7 +88,7 @@ def test_workers_come_under_a_backlog_and_leave_when_nothing_arrives(play: Playg
 
 @pytest.mark.long
 def test_the_bounds_of_a_command_outlive_the_run_and_those_of_settings_count_when_they_change(
-    play: Playground, taken: list[Choice]
+    play: Playground, taken: list[WorkersChoice]
 ) -> None:
     resolved = small_for(play, AutoSettings())
     play.send("in", [sums.row("a", 1)])

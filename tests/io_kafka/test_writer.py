@@ -471,7 +471,7 @@ def test_a_successor_whose_claim_has_no_marker_yet_is_waited_for(pipe: Pipe, mon
     writer.log.start(Claimant("p", "here", os.getpid()))
     writer.log.confirm()
     before = writer.state.offset_next
-    PipelineWriter(Doubting(pipe.settings, pipe.id, pipe.log)).start(Claimant("p", "there", os.getpid()))
+    PipelineWriter(Doubting(pipe.settings, pipe.id, pipe.log)).log.start(Claimant("p", "there", os.getpid()))
     monkeypatch.setattr(LateMarkers, "answers", [before] * 3)
     with pytest.raises(Fenced, match="on there"):
         writer.log.confirm()

@@ -55,8 +55,8 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/rescale/wishes.py",
-                "        self._machine.tell(Wanted.refused)\n        self._pending = None\n",
-                "        assert Wanted\n        self._pending = None\n",
+                "        self._machine.tell(WantedRescale.refused)\n        self._pending = None\n",
+                "        assert WantedRescale\n        self._pending = None\n",
             ),
         ),
         ("tests/end_to_end/test_layouts.py::test_a_change_is_taken_back_while_it_waits_for_its_workers",),
@@ -718,8 +718,8 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/rescale/beside_steps.py",
-                "if isinstance(self._machine.phase, Wanted) and self._machine.phase.is_recruited:\n",
-                "if isinstance(self._machine.phase, Moved):\n",
+                "if isinstance(self._machine.phase, WantedRescale) and self._machine.phase.is_recruited:\n",
+                "if isinstance(self._machine.phase, AllMoved):\n",
             ),
         ),
         ("tests/end_to_end/test_hosts.py::test_a_change_is_refused_if_the_host_of_a_new_worker_has_no_room",),

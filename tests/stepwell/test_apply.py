@@ -55,7 +55,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """What the command finds in the files, which Spark would plan."""
 
     def have(found: Planned, key: str | None = None, number: int = 4) -> None:
-        look = plan.Look(found, number, key_of_project(a_spec()) if key is None else key)
+        look = plan.PlanLook(found, number, key_of_project(a_spec()) if key is None else key)
         monkeypatch.setattr(plan, "look_at", lambda project, chosen: replace(look, chosen=chosen))
 
     have(a_plan())
@@ -187,9 +187,9 @@ def test_tables_that_are_to_be_loaded_anew_reach_the_plan_and_the_loop(
 ) -> None:
     asked: list[Any] = []
 
-    def look_at(project: Any, chosen: Chosen) -> plan.Look:
+    def look_at(project: Any, chosen: Chosen) -> plan.PlanLook:
         asked.append(chosen.reload)
-        return plan.Look(a_plan(), 4, key_of_project(a_spec()), chosen)
+        return plan.PlanLook(a_plan(), 4, key_of_project(a_spec()), chosen)
 
     monkeypatch.setattr(plan, "look_at", look_at)
     with playing(line, leading(SETTLED)) as loop:
@@ -204,7 +204,7 @@ def test_tables_that_are_to_be_loaded_anew_reach_the_plan_and_the_loop(
 def test_a_table_that_is_not_there_is_told_before_the_service_is_asked(
     line: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def look_at(project: Any, chosen: Chosen) -> plan.Look:
+    def look_at(project: Any, chosen: Chosen) -> plan.PlanLook:
         chosen_tables(chosen.reload, ())
         raise AssertionError
 

@@ -34,7 +34,7 @@ from io_kafka.errors import (
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.records import DivisionRecord, InputRange, Record
 from stepwell.doctor import rights
-from stepwell.doctor.rights import Wanted, right_checks
+from stepwell.doctor.rights import WantedRights, right_checks
 from tests.io_kafka.test_topics import eventually
 from tests.secured_broker import CLIENT_NAME, SecuredBroker, words_of
 
@@ -138,7 +138,7 @@ def test_a_password_that_is_changed_while_a_client_lives_is_waited_for(secured: 
 
 NAME = "shop"
 LOG, PLANS, ID = log_topic_of(NAME), plan_topic_of(NAME), transactional_id_of(NAME)
-WANTED = Wanted(
+WANTED = WantedRights(
     {
         LOG: frozenset(rights.STEP_LOG),
         PLANS: frozenset(rights.PLANS),

@@ -13,15 +13,15 @@ from coordinator.boundary import Boundary
 from coordinator.rescale.actions import Aim, Bury, Cut, LogRescale, RescaleAction, Staff, Wish
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
+    AllMoved,
     Burying,
     Idle,
-    Moved,
     MovingCold,
     MovingPortions,
     MovingRounds,
     Staffing,
     UnderWay,
-    Wanted,
+    WantedRescale,
     Weighing,
 )
 from coordinator.rescale.planner import Planner
@@ -65,9 +65,9 @@ class Driven(Rescale):
 
     def request(self, wish: Wish) -> None:
         self.tell(Idle.requested, wish)
-        if isinstance(self.phase, Wanted) and self.phase.new:
+        if isinstance(self.phase, WantedRescale) and self.phase.new:
             assert self.following() is None, "no worker is made before there is a task for it"
-            self.tell(Wanted.recruited)
+            self.tell(WantedRescale.recruited)
 
     def following(self, *, checkpointing: bool = False, replaying: bool = False) -> RescaleAction | None:
         return self.next(self.log, Boundary(7, is_replaying=replaying, is_checkpointing=checkpointing))
@@ -80,7 +80,7 @@ class Driven(Rescale):
         match action:
             case LogRescale(wish):
                 self.log.append(intent_of(wish, self.number + 1))
-                self.tell(Wanted.intended)
+                self.tell(WantedRescale.intended)
             case Staff(new):
                 self.tell(Staffing.staffed, {**self.owned, **dict.fromkeys(new, NO_SLOTS)})
             case Cut(slots, source, destination, is_whole):
@@ -139,7 +139,7 @@ class Driven(Rescale):
         for record in completion_records(version, self.log, 0, is_moved=self.is_moved):
             self.log.append(record)
         if self.log.rescale is None:
-            self.tell(Moved.completed, self.log.current_layout.placed.births)
+            self.tell(AllMoved.completed, self.log.current_layout.placed.births)
 
 
 def intent_of(wish: Wish, number: int) -> LayoutIntent:

@@ -17,16 +17,16 @@ from coordinator.rescale import phases
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
+    AllMoved,
     Burying,
     Idle,
-    Moved,
     MovingCold,
     MovingPortions,
     MovingRounds,
     Phase,
     Staffing,
     UnderWay,
-    Wanted,
+    WantedRescale,
     Weighing,
     resume,
 )
@@ -96,8 +96,8 @@ def one_of_each() -> dict[type, Driven]:
         rescale = keep(Driven(0, 1))
         rescale.tell(Idle.requested, wanted)
         keep(rescale)
-        if isinstance(rescale.phase, Wanted) and rescale.phase.new:
-            rescale.tell(Wanted.recruited)
+        if isinstance(rescale.phase, WantedRescale) and rescale.phase.new:
+            rescale.tell(WantedRescale.recruited)
         rescale.act(rescale.following())
         while not isinstance(keep(rescale).phase, Idle):
             match rescale.phase:
@@ -110,7 +110,7 @@ def one_of_each() -> dict[type, Driven]:
                 case MovingRounds():
                     rescale.rested()
                     rescale.act(rescale.following())
-                case Moved():
+                case AllMoved():
                     rescale.checkpoint()
                 case _:
                     rescale.act(rescale.following())
@@ -130,7 +130,7 @@ def test_an_event_that_a_phase_does_not_know_is_refused_with_what_led_there(even
         with pytest.raises(InvalidTransition, match=f"'{event}' cannot happen in the phase {kind.__name__}") as caught:
             rescale.tell(EVENTS[event])
         assert rescale.phase is before
-        if kind not in (Idle, Wanted):
+        if kind not in (Idle, WantedRescale):
             assert "Idle.requested -> Wanted" in str(caught.value) and "Wanted.intended -> " in str(caught.value)
 
 
@@ -160,7 +160,7 @@ def test_a_rescale_ends_with_the_owners_of_its_target(
     rescale.request(wish(mode, target(*after), protocol))
     for _ in range(300):
         phase, action = rescale.phase, rescale.following()
-        if isinstance(phase, Moved):
+        if isinstance(phase, AllMoved):
             break
         if action is not None:
             rescale.act(action, dice)
@@ -343,7 +343,7 @@ def test_a_run_goes_on_in_the_phase_that_is_left_to_do(moved: bool) -> None:
     assert rescale.log.rescale is not None
     opened = owned_by(0, 1, 2) if moved else owned_by(0, 1)
     phase = resume(opened, rescale.log.rescale, rescale.log.target)
-    assert isinstance(phase, Moved if moved else Staffing)
+    assert isinstance(phase, AllMoved if moved else Staffing)
     assert resume(opened, None, None) == Idle(opened)
     again = Rescale(resume(opened, rescale.log.rescale, rescale.log.target))
     again.check(rescale.log)
@@ -366,7 +366,7 @@ WRONG: dict[str, tuple[RescaleMode, Any]] = {
     "slots are copied in a rescale that moves them without that": ("cold", {"phase": MovingPortions}),
     "a live rescale moves its slots as a cold one": ("live", {"phase": MovingCold}),
     "a planner in a rescale without a protocol": ("live", {"phase": MovingRounds}),
-    "have to move still": ("live", {"phase": Moved}),
+    "have to move still": ("live", {"phase": AllMoved}),
     "workers .* are to be made": ("live", {"phase": Staffing}),
 }
 
@@ -383,8 +383,8 @@ def test_a_phase_that_cannot_be_is_noticed(said: str) -> None:
     if fields.get("copied_portions") == "twice":
         rescale.copy(3)
         fields = {"copied_portions": 2 * rescale.phase.copied_portions}  # type: ignore[union-attr]
-    if fields.get("phase") is Moved:
-        rescale.phase = Moved(phase.owned, phase.aim, phase.course, None)
+    if fields.get("phase") is AllMoved:
+        rescale.phase = AllMoved(phase.owned, phase.aim, phase.course, None)
     elif fields.get("phase") is Staffing:
         rescale.phase = Staffing(phase.owned, phase.aim, phase.course, (2,), False)
     elif fields.get("phase") is MovingCold:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.rescale.cut_budget import MadeCut
-from coordinator.rescale.progress import Progress
+from coordinator.rescale.progress import RescaleProgress
 
 
 def cut(slots: int, moved_bytes: int, took_ms: float) -> MadeCut:
@@ -11,7 +11,7 @@ def cut(slots: int, moved_bytes: int, took_ms: float) -> MadeCut:
 
 
 def test_the_time_left_is_that_of_the_bytes_left_at_the_rate_so_far() -> None:
-    progress = Progress(9.0)
+    progress = RescaleProgress(9.0)
     assert progress.seconds_left is None
     progress.note_weights(1000, now=10.0)
     assert progress.seconds_left is None
@@ -35,7 +35,7 @@ def test_the_time_left_is_that_of_the_bytes_left_at_the_rate_so_far() -> None:
 
 
 def test_a_turn_counts_again_and_the_time_goes_on() -> None:
-    progress = Progress(9.0)
+    progress = RescaleProgress(9.0)
     progress.note_weights(1000, now=10.0)
     progress.note_cut(cut(1, 100, 1.0), now=11.0)
     progress.left_bytes = None
@@ -46,7 +46,7 @@ def test_a_turn_counts_again_and_the_time_goes_on() -> None:
 
 
 def test_the_rate_is_that_of_the_time_in_which_the_change_was_not_paused() -> None:
-    progress = Progress(0.0)
+    progress = RescaleProgress(0.0)
     progress.note_pause(True, now=1.0)
     progress.note_pause(False, now=9.0)  # before it moved anything
     progress.note_weights(1000, now=10.0)
@@ -63,7 +63,7 @@ def test_the_rate_is_that_of_the_time_in_which_the_change_was_not_paused() -> No
 
 
 def test_the_longest_pause_and_step_are_told() -> None:
-    progress = Progress(0.0)
+    progress = RescaleProgress(0.0)
     for took_ms in (3.0, 40.0, 5.0):
         progress.note_block(took_ms)
         progress.note_step(2 * took_ms)
