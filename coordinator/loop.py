@@ -43,15 +43,15 @@ from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
 from coordinator.running.owner_file import OwnerFile
 from coordinator.running.plan_topic import PlanTopic
+from coordinator.running.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.running.recovery import Recovery
 from coordinator.running.requests_in_force import RequestsInForce
 from coordinator.running.shown_workers import show_workers
 from coordinator.shown_status import WAITING_FOR_STORE, ServicePhase
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import RecoveryFailed
-from coordinator.starting.patterns import with_matching_topics
-from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
-from coordinator.starting.start import prepare
+from coordinator.starting.topics.patterns import with_matching_topics
+from coordinator.starting.topics.setup import prepare
 from coordinator.status import StatusBoard
 from coordinator.stepping.input_topics import InputTopics
 from coordinator.stepping.inputs import Inputs

@@ -23,7 +23,7 @@ from coordinator.core import Core
 from coordinator.goal import Goal
 from coordinator.measures import SettledStep
 from coordinator.rescale.ways import Owned
-from coordinator.starting.start import StartFindings
+from coordinator.starting.workers.bind_workers import StartFindings
 from coordinator.transition.course import Course
 from engine.resident.crew import Crew
 

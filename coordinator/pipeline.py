@@ -29,14 +29,14 @@ from coordinator.revisions.former import former_project
 from coordinator.running.recovery import Recovery
 from coordinator.running.requests_in_force import RequestsInForce
 from coordinator.specification import PipelineSpec
-from coordinator.starting.batch_tables import TableRows, load_tables, remove_lost_loads
-from coordinator.starting.beginning import beginning
 from coordinator.starting.errors import StateLost
-from coordinator.starting.in_force import next_revision, revision_in_force, revision_to_come
-from coordinator.starting.open_switch import why_switch_cannot_run
-from coordinator.starting.patterns import with_matching_topics
-from coordinator.starting.refresh import rebuild
-from coordinator.starting.same_project import numbers_if_continued
+from coordinator.starting.project.beginning import beginning
+from coordinator.starting.project.in_force import next_revision, revision_in_force, revision_to_come
+from coordinator.starting.project.same_project import numbers_if_continued
+from coordinator.starting.topics.batch_tables import TableRows, load_tables, remove_lost_loads
+from coordinator.starting.topics.open_switch import why_switch_cannot_run
+from coordinator.starting.topics.patterns import with_matching_topics
+from coordinator.starting.topics.refresh import rebuild
 from coordinator.status import StatusBoard
 from coordinator.stepping.quiet import Bell
 from coordinator.stepping.views_in_error import check_answers

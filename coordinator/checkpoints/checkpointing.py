@@ -15,13 +15,12 @@ import structlog
 
 from base.version import VersionId
 from coordinator.actions import CheckpointAction, Complete, Fold, Freeze, LogIntent
+from coordinator.checkpoints.completion import completion_records, first_needed_step, ownership_of
 from coordinator.checkpoints.truncation import Truncation, snapshot_due
 from coordinator.core import Core
 from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
 from coordinator.specification import PipelineSpec
-from coordinator.starting.layouts import completion_records, ownership_of
-from coordinator.starting.start import first_needed_step
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import views_before
 from engine.model.numbers import number_of

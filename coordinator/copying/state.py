@@ -29,8 +29,8 @@ from dataclasses import dataclass, replace
 from coordinator.copying.source import CopySource
 from coordinator.revisions.document import PlanDocument
 from coordinator.specification import InputTopic
-from coordinator.starting.database_names import DatabaseName
 from coordinator.starting.layouts import layout_of, layout_with, record_of
+from coordinator.starting.workers.database_names import DatabaseName
 from engine.analysis.without_outputs import without_outputs
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.layout_records import LayoutRecord, Ownership

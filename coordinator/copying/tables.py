@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from coordinator.copying.errors import CopyRefused
 from coordinator.copying.source import ANOTHER, CopySource
 from coordinator.copying.state import loads_of
-from coordinator.starting.batch_tables import TOPIC_CONFIG
+from coordinator.starting.topics.batch_tables import TOPIC_CONFIG
 from coordinator.topic_names import table_topic_of
 from faults.points import reached
 from io_kafka.clients.lost_topics import lost_topics

@@ -32,8 +32,8 @@ from coordinator.rescale.view import RescaleView
 from coordinator.rescale.ways import Portion
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
-from coordinator.starting.database_names import birth_of
-from coordinator.starting.standings import ExpectedDatabases
+from coordinator.starting.workers.database_names import birth_of
+from coordinator.starting.workers.standings import ExpectedDatabases
 from coordinator.status import StatusBoard
 from engine.resident.crew import Crew
 from engine.resident.launcher import Launcher

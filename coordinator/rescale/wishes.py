@@ -111,8 +111,8 @@ class Wishes:
         return now.with_workers(workers)
 
     def shrink(self, companions: frozenset[int]) -> None:
-        """Some workers are companions of others, because there were too few task slots (coordinator/starting/shrinking.py). They leave, and
-        whatever was to be done with them is not done."""
+        """Some workers are companions of others, because there were too few task slots (coordinator/starting/workers/shrinking.py). They
+        leave, and whatever was to be done with them is not done."""
         staying = tuple(number for number in sorted(self._machine.owned) if number not in companions)
         target = self._parts.log.target
         if target is not None and not set(target.members) <= set(staying):

@@ -6,13 +6,15 @@ Each recovery is an attempt of its own, with new workers and a higher term, so w
 from __future__ import annotations
 
 from base.term import Term
+from coordinator.checkpoints.completion import record_completion
 from coordinator.goal import Goal
 from coordinator.loop_part import Recovered
 from coordinator.running.shown_workers import show_workers
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import Bound
-from coordinator.starting.expected_databases import expected_databases
-from coordinator.starting.start import bind_workers, open_latest, record_completion, remove_left
+from coordinator.starting.workers.bind_workers import bind_workers, remove_left
+from coordinator.starting.workers.binding import Bound
+from coordinator.starting.workers.expected_databases import expected_databases
+from coordinator.starting.workers.opening import open_latest
 from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.views_in_error import error_rows, error_texts

@@ -24,8 +24,8 @@ from coordinator.core import Core
 from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
 from coordinator.specification import PipelineSpec
-from coordinator.starting.expected_databases import restorable
-from coordinator.starting.standings import ExpectedDatabases
+from coordinator.starting.workers.reach import restorable
+from coordinator.starting.workers.standings import ExpectedDatabases
 from coordinator.status import StatusBoard
 from coordinator.storing.collecting import Collector
 from coordinator.storing.former import FormerVersion

@@ -18,8 +18,8 @@ import structlog
 from base.fault import Fault
 from base.short_text import short_text
 from coordinator.specification import InputTopic, PipelineSpec
-from coordinator.starting.batch_tables import TOPIC_CONFIG, TableRows, parts_of_load
 from coordinator.starting.errors import TopicChanged
+from coordinator.starting.topics.batch_tables import TOPIC_CONFIG, TableRows, parts_of_load
 from coordinator.topic_names import TABLE_PARTITIONS
 from io_kafka.clients.table_writer import TableWriter
 from io_kafka.clients.topics import Topics

@@ -105,7 +105,8 @@ NO_REQUESTS = TransitionRequests()
 class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
     """`asked`: what users want. `known`: what is known beyond the log when it begins. `checkpoint`: the one that has to be complete before the
     switch, before more is cleared, or before the end is recorded; "needed" if it is not frozen yet. `unrunnable_revision`: the one that this
-    release cannot run alone (coordinator/starting/release.py), so that its steps have to wait for a transition. `P`, `W`, `L`: see known.py."""
+    release cannot run alone (coordinator/starting/project/release.py), so that its steps have to wait for a transition. `P`, `W`, `L`: see
+    known.py."""
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.rereadable import reads
 from coordinator.specification import InputTopic
-from coordinator.starting.positions import starting_positions
+from coordinator.starting.topics.positions import starting_positions
 from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import TopicIdentity

@@ -30,8 +30,8 @@ from coordinator.revisions.requests import (
 from coordinator.revisions.turns import TurnName
 from coordinator.revisions.view import ViewDifference
 from coordinator.specification import PipelineSpec
-from coordinator.starting.batch_tables import TableRows, remove_lost_loads
-from coordinator.starting.release import stands_still
+from coordinator.starting.project.release import stands_still
+from coordinator.starting.topics.batch_tables import TableRows, remove_lost_loads
 from coordinator.status import StatusBoard
 from coordinator.transition.concerned import outputs_concerned
 from coordinator.transition.course import Course
@@ -119,7 +119,8 @@ class Transitions(LoopPart):
         return self._writer.state.revisions.phase is not None
 
     def take_recorded(self, revision: Revision) -> None:
-        """The steps of the revision in force wait for a transition, if this release cannot run it alone (coordinator/starting/release.py)."""
+        """The steps of the revision in force wait for a transition, if this release cannot run it alone. See
+        coordinator/starting/project/release.py."""
         self.machine.note_revision(revision.number, is_runnable=not revision.document.frozen)
 
     def _check_goes_on(self, core: Core) -> None:

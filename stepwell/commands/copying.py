@@ -26,7 +26,7 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.loads import with_loads
 from coordinator.revisions.planned import Planned, plan_change
 from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
-from coordinator.starting.schemas import refused_schemas
+from coordinator.starting.topics.schemas import refused_schemas
 from coordinator.topic_names import log_topic_of, plan_topic_of
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics

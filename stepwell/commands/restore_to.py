@@ -16,7 +16,7 @@ from base.fault import ExitCode
 from base.term import Term
 from coordinator.copying.source import StoredVersion, read_moment
 from coordinator.revisions.document import PlanDocument
-from coordinator.starting.circuit_file import StateOwner
+from coordinator.starting.workers.circuit_file import StateOwner
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.commands.store_access import missed_text

@@ -28,8 +28,8 @@ from pyspark.sql import DataFrame, SparkSession
 from base.slots import why_no_partition
 from base.text.type_names import quote_for_spark
 from base.version import VersionId
-from coordinator.starting.circuit_file import StateOwner, read_owner
-from coordinator.starting.same_project import check_same_circuit
+from coordinator.starting.project.same_project import check_same_circuit
+from coordinator.starting.workers.circuit_file import StateOwner, read_owner
 from engine.analysis.marking import marked_circuit
 from engine.analysis.release import computed_otherwise, freeze
 from engine.analysis.stages import plan_stages

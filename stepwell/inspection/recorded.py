@@ -14,9 +14,9 @@ import pyarrow as pa
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.recorded import NothingRecorded, RecordedProject
 from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
-from coordinator.starting.in_force import revision_in_force
-from coordinator.starting.same_project import refuse_former
-from coordinator.starting.schemas import refused_schemas
+from coordinator.starting.project.in_force import revision_in_force
+from coordinator.starting.project.same_project import refuse_former
+from coordinator.starting.topics.schemas import refused_schemas
 from coordinator.topic_names import log_topic_of, plan_topic_of
 from engine.model.numbers import number_of
 from io_kafka.clients.settings import KafkaSettings

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from base.secrets import mask_value, remember_all
-from coordinator.starting.positions import LATEST as LATEST_NUMBER
-from coordinator.starting.positions import Since, offsets_given, start_in
+from coordinator.starting.topics.positions import LATEST as LATEST_NUMBER
+from coordinator.starting.topics.positions import Since, offsets_given, start_in
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings

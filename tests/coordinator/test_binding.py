@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from base.term import Term
 from base.version import EMPTY, VersionId
-from coordinator.starting.binding import Bound, Unbound, bind
-from coordinator.starting.database_names import DatabaseName, birth_of
-from coordinator.starting.standings import (
+from coordinator.checkpoints.completion import first_needed_step
+from coordinator.starting.workers.binding import Bound, Unbound, bind
+from coordinator.starting.workers.database_names import DatabaseName, birth_of
+from coordinator.starting.workers.standings import (
     ExpectedDatabases,
     Offer,
     Standing,
@@ -22,7 +23,6 @@ from coordinator.starting.standings import (
     leftover_databases,
     replaced_databases,
 )
-from coordinator.starting.start import first_needed_step
 from storage.identity import FoundDatabase, Identity
 
 V1, V2, V3 = (VersionId(n, 10 * n, f"c{n}") for n in (1, 2, 3))

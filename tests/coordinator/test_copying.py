@@ -15,7 +15,7 @@ from coordinator.copying.source import CopySource, StoredVersion
 from coordinator.copying.state import CopyPlace, copied_document, copied_state, loads_of, record_of_copy
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.specification import InputTopic, OutputTopic
-from coordinator.starting.database_names import DatabaseName
+from coordinator.starting.workers.database_names import DatabaseName
 from coordinator.storing.manifest import Manifest
 from engine.analysis.numbering import numbers_of
 from engine.model.circuit import Circuit, Output, View

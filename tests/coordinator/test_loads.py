@@ -21,8 +21,8 @@ from coordinator.revisions.loads import (
     with_recorded_loads,
 )
 from coordinator.specification import InputTopic
-from coordinator.starting.batch_tables import remove_lost_loads
 from coordinator.starting.errors import TopicChanged
+from coordinator.starting.topics.batch_tables import remove_lost_loads
 from coordinator.topic_names import TABLE_PARTITIONS, is_table_topic, load_topic_of, table_topic_of
 from coordinator.transition import loading
 from coordinator.transition.loading import load_beside_steps

@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
-from coordinator.starting import refresh
 from coordinator.starting.errors import TopicChanged
+from coordinator.starting.topics import refresh
 from faults.points import Crash
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.topics import Topics

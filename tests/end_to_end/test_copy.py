@@ -23,7 +23,7 @@ from coordinator.copying import tables
 from coordinator.copying.source import CopySource
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import TransitionRefused
-from coordinator.starting.circuit_file import read_owner
+from coordinator.starting.workers.circuit_file import read_owner
 from coordinator.stepping.views_in_error import ViewsInError
 from faults.points import TWIN, VARIABLE, Crash, Order, Point, arm
 from io_kafka.offsets import TopicPartition

@@ -13,8 +13,8 @@ import pytest
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.loads import UnknownTable
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
-from coordinator.starting import batch_tables
 from coordinator.starting.errors import StateLost
+from coordinator.starting.topics import batch_tables
 from coordinator.topic_names import is_table_topic
 from faults.points import Crash, Order, Point, arm
 from io_kafka.step_log.records import TableRecord

@@ -19,7 +19,7 @@ from base.version import VersionId
 from coordinator.goal import Goal
 from coordinator.requests import Requests
 from coordinator.rescale.requests import PauseRequest, RescaleRequest, TurnRequest
-from coordinator.starting.circuit_file import read_owner
+from coordinator.starting.workers.circuit_file import read_owner
 from engine.model.circuit import View
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots

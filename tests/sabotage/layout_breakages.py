@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-PHASES, LAYOUTS, START = (
+PHASES, LAYOUTS, OPENING = (
     "coordinator/rescale/phases.py",
     "coordinator/starting/layouts.py",
-    "coordinator/starting/start.py",
+    "coordinator/starting/workers/opening.py",
 )
 BINDING, SLOTS, RULES = (
-    "coordinator/starting/binding.py",
+    "coordinator/starting/workers/binding.py",
     "engine/resident/slots.py",
     "io_kafka/step_log/layout_rules.py",
 )
+COMPLETION = "coordinator/checkpoints/completion.py"
 TEST_PHASES, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/coordinator/test_layouts.py"
 TEST_BINDING, TEST_SLOTS = "tests/coordinator/test_binding.py", "tests/engine/resident/test_slots.py"
 STAGING, MOVES, TRACE = "engine/run/staging.py", "engine/state/moves.py", "engine/state/trace.py"
@@ -89,7 +90,7 @@ LAYOUT = (
         ONE_OWNER,
         (
             Edit(
-                START,
+                OPENING,
                 "    said = owned if recorded is None else recorded.owned\n",
                 "    said = owned\n",
             ),
@@ -102,7 +103,9 @@ LAYOUT = (
         SILENCE,
         (
             Edit(
-                "coordinator/starting/same_project.py", "    if state.is_former:\n", "    if state.is_former is None:\n"
+                "coordinator/starting/project/same_project.py",
+                "    if state.is_former:\n",
+                "    if state.is_former is None:\n",
             ),
         ),
         (f"{TEST_LAYOUTS}::test_the_state_of_a_former_version_is_refused",),
@@ -238,7 +241,7 @@ LAYOUT = (
         "5 fences",
         (
             Edit(
-                "coordinator/starting/standings.py",
+                "coordinator/starting/workers/standings.py",
                 "kept.get(each.worker) != each.birth and name.epoch <= epoch:",
                 "kept.get(each.worker) != each.birth:",
             ),
@@ -523,7 +526,7 @@ LAYOUT = (
         "change-settled-by-an-older-checkpoint",
         "A checkpoint with the owners of the target ends a change, although slots have moved since it was frozen.",
         ONE_OWNER,
-        (Edit(LAYOUTS, "if target is None or not is_moved or (placed", "if target is None or (placed"),),
+        (Edit(COMPLETION, "if target is None or not is_moved or (placed", "if target is None or (placed"),),
         (f"{TEST_PHASES}::test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_settle_that",),
     ),
     Breakage(
@@ -566,7 +569,7 @@ LAYOUT = (
         ONE_OWNER,
         (
             Edit(
-                LAYOUTS,
+                COMPLETION,
                 "    return Ownership.of({worker: births[worker] for worker in staying}, placement.owned)\n",
                 "    assert state.layout is not None and births\n    return state.layout.placed\n",
             ),

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec
 from base.slots import NO_SLOTS, SLOTS, SlotSet
 from base.version import VersionId
 from coordinator.boundary import Boundary
+from coordinator.checkpoints.completion import completion_records
 from coordinator.rescale.actions import Aim, Bury, Cut, LogRescale, RescaleAction, Staff, Wish
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
@@ -26,7 +27,6 @@ from coordinator.rescale.phases import (
 )
 from coordinator.rescale.planner import Planner
 from coordinator.rescale.ways import Portion
-from coordinator.starting.layouts import completion_records
 from io_kafka.step_log.layout_records import (
     CutProtocol,
     LayoutIntent,

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from base.version import EMPTY, VersionId
-from coordinator.starting.standings import DatabaseCopy, ExpectedDatabases, Offer, Standing, copies_of
+from coordinator.starting.workers.standings import DatabaseCopy, ExpectedDatabases, Offer, Standing, copies_of
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ output of the new generation alone. A run that was fenced meanwhile removes only
     refresh(g)  the step log names the topics to empty, and their ends      after this, only a reset lets steps follow
        |        upsert topics: a tombstone for every live key               transactions, each with a taken_back record
        |        all others: messages below the recorded ends are deleted    not fenced, and need not be: the ends are fixed
-    reset(g)    steps begin again at 0                                       databases of older generations are removed, never opened (start.py)
+    reset(g)    steps begin again at 0                                       databases of older generations are removed, never opened (bind_workers.py)
 
 The **generation** (g) is the number of full refreshes. It is part of the identity of every database.
 
@@ -28,8 +28,8 @@ import structlog
 
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
-from coordinator.starting.patterns import with_matching_topics
-from coordinator.starting.positions import starting_positions
+from coordinator.starting.topics.patterns import with_matching_topics
+from coordinator.starting.topics.positions import starting_positions
 from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.rights import Operation, refuse_without
@@ -39,7 +39,7 @@ from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.digest import MESSAGES_SCHEMA
 from io_kafka.step_log.records import PartitionOffset, Refresh, Reset, TopicIdentity
 
-_log = structlog.get_logger("coordinator.starting.refresh")
+_log = structlog.get_logger("coordinator.starting.topics.refresh")
 
 READ_OFFSETS_MAX = 100_000
 """Offsets in one read while live keys are collected: some tens of MB of messages at most sizes."""

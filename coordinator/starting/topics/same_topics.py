@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from coordinator.specification import OutputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
-from coordinator.starting.expected_databases import expected_databases, refuse_other_log
-from coordinator.starting.refresh import refuse_foreign_messages
+from coordinator.starting.topics.refresh import refuse_foreign_messages
+from coordinator.starting.workers.expected_databases import expected_databases, refuse_other_log
 from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.topics import LARGE_MESSAGES, TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter

@@ -37,7 +37,7 @@ from io_kafka.step_log.division import Limits
 from io_kafka.step_log.records import TableRecord
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.starting.batch_tables")
+_log = structlog.get_logger("coordinator.starting.topics.batch_tables")
 
 TableRows = Callable[[str], Iterator[pa.RecordBatch]]
 """The rows of the batch table with this handle. Raises a fault that names the view which reads it."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from base.version import EMPTY, VersionId
-from coordinator.starting.database_names import DatabaseName
+from coordinator.starting.workers.database_names import DatabaseName
 from storage.identity import FoundDatabase, Identity, NamedDatabase, UnneededDatabase
 
 
