@@ -19,7 +19,7 @@ from coordinator.starting.workers.database_names import DatabaseName
 from coordinator.storing.manifest import Manifest
 from engine.analysis.numbering import numbers_of
 from engine.model.circuit import Circuit, Output, View
-from engine.model.rows import CopySource as SourceNode
+from engine.model.rows import Source as SourceNode
 from engine.run.sources import SourceTable
 from io_kafka.formats import TableFormat
 from io_kafka.formats.records import RecordFormat

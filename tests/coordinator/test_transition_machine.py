@@ -554,7 +554,7 @@ def test_a_turn_is_accepted_where_it_is_possible_and_changes_nothing_elsewhere(
 ABORTED = (*IN_FILLING, turns("abort"))
 MISTAKES: list[tuple[str, tuple[Record, ...], dict[str, Any]]] = [
     ("Preparing in the phase filling", IN_FILLING, {"phase": Preparing(PREPARATION)}),
-    ("Wanted in the phase filling", IN_FILLING, {"phase": WantedTransition(PREPARED)}),
+    ("WantedTransition in the phase filling", IN_FILLING, {"phase": WantedTransition(PREPARED)}),
     ("a resumption in the phase filling", IN_FILLING, {"asked": TransitionRequests(turn="resume")}),
     ("a checkpoint in the phase of no transition", (), {"checkpoint": "needed"}),
     ("Looking in the phase of no transition", (), {"phase": Looking(None, LOOK)}),

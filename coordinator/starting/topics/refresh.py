@@ -6,7 +6,7 @@ output of the new generation alone. A run that was fenced meanwhile removes only
     refresh(g)  the step log names the topics to empty, and their ends      after this, only a reset lets steps follow
        |        upsert topics: a tombstone for every live key               transactions, each with a taken_back record
        |        all others: messages below the recorded ends are deleted    not fenced, and need not be: the ends are fixed
-    reset(g)    steps begin again at 0                                       databases of older generations are removed, never opened (bind_workers.py)
+    reset(g)    steps begin again at 0                                       databases of older generations are removed (workers/bind_workers.py)
 
 The **generation** (g) is the number of full refreshes. It is part of the identity of every database.
 

@@ -131,7 +131,9 @@ def test_an_event_that_a_phase_does_not_know_is_refused_with_what_led_there(even
             rescale.tell(EVENTS[event])
         assert rescale.phase is before
         if kind not in (Idle, WantedRescale):
-            assert "Idle.requested -> Wanted" in str(caught.value) and "Wanted.intended -> " in str(caught.value)
+            assert "Idle.requested -> WantedRescale" in str(caught.value) and "WantedRescale.intended -> " in str(
+                caught.value
+            )
 
 
 Workers = tuple[int, ...]
