@@ -73,7 +73,7 @@ class Rescaling(LoopPart):
             copying=Copying(),
         )
         self._wishes = Wishes(self._parts)
-        self._preparing = RescaleBesideSteps(self._parts, self._wishes)
+        self._beside_steps = RescaleBesideSteps(self._parts, self._wishes)
 
     def recovered(self, recovered: Recovered) -> None:
         """A rescale that is under way goes on. At the start of the run, one may be wanted."""
@@ -82,7 +82,7 @@ class Rescaling(LoopPart):
         self._expected, self._batch = found.expected, 0
         self.births.clear()
         self.births.update(found.bound.births)
-        self._preparing.reset()
+        self._beside_steps.reset()
         if not self._has_started:
             self._has_started = True
             self._wishes.start(recovered.goal)
@@ -102,7 +102,7 @@ class Rescaling(LoopPart):
     def look(self, core: Core, crew: Crew) -> None:
         """Raises TaskLost, NoSlots."""
         self._parts.view.look(core)
-        self._preparing.look(core, crew)
+        self._beside_steps.look(core, crew)
 
     def note_step(self, step: SettledStep) -> None:
         """Cuts are measured by how long steps take."""

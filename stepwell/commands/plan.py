@@ -38,7 +38,7 @@ NOT_YET = "new"
 @dataclass(frozen=True)
 class PlanLook:
     """What the files would do. `number`: of the revision in force. `key`: of what was planned (`key_of_project`). `chosen`: by the user.
-    `under_way`: see Recorded."""
+    `under_way`: see RecordedProject."""
 
     planned: Planned
     number: int

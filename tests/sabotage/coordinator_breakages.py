@@ -43,6 +43,19 @@ COORDINATOR = (
         ("tests/coordinator/test_requests.py::test_nobody_waits_in_an_inbox_of_a_run_that_is_over",),
     ),
     Breakage(
+        "part-of-the-loop-forgotten",
+        "The loop does not ask the part that stores checkpoints, so nothing is stored.",
+        "no silence",
+        (
+            Edit(
+                "coordinator/loop.py",
+                "self.automatic, self.transitions, self.storing\n",
+                "self.automatic, self.transitions\n",
+            ),
+        ),
+        ("tests/coordinator/test_loop_part.py::test_the_loop_asks_every_part_once",),
+    ),
+    Breakage(
         "silence-never-ends",
         "A pipeline that was idle once looks for input rarely for ever after.",
         "input is found soon",
