@@ -148,7 +148,7 @@ def test_the_endpoint_validates_a_change_and_hands_it_to_the_loop(line: CommandL
         full = {"workers": 3, "mode": "cold", "policy": "dynamic", "budget_bytes": 4000, "budget_ms": 20}
         assert post("change", workers=3).status_code == post("change", **full).status_code == 200
         assert loop.seen == [
-            RescaleRequest(3, "live"),
+            RescaleRequest(3, MoveStrategy("live")),
             RescaleRequest(3, MoveStrategy("cold", "batches", 4000, 20.0), Dynamic(0.5)),
         ]
         wrong = (
@@ -273,7 +273,7 @@ def test_a_mode_of_an_earlier_release_means_the_present_one(line: CommandLine) -
     with playing(line, accept) as loop:
         ended = line.here("layout", "change", "--workers", "3", "--mode", "hot", "--no-wait")
         assert ended.code == 0 and "there is no mode hot any more" in ended.err and "to 3 workers, live" in ended.out
-        assert [asked.mode for asked in loop.seen] == ["live"]
+        assert [asked.strategy.mode for asked in loop.seen] == ["live"]
     assert RescaleBody.model_validate({"workers": 3, "mode": "hot"}).mode == "live"
 
 
