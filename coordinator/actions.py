@@ -62,7 +62,7 @@ class Complete:
 
 
 @dataclass(frozen=True)
-class Adopt:
+class AdoptProgram:
     """The workers run another program than `step`, which is the next one."""
 
     step: int
@@ -79,4 +79,6 @@ class Exit:
 
 
 CheckpointAction = LogIntent | Freeze | Fold | Complete
-Action = Divide | Give | Collect | Settle | CheckpointAction | RescaleAction | TransitionAction | Adopt | Wait | Exit
+Action = (
+    Divide | Give | Collect | Settle | CheckpointAction | RescaleAction | TransitionAction | AdoptProgram | Wait | Exit
+)

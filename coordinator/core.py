@@ -18,8 +18,8 @@ only what the log cannot know: how far the workers are, how far a checkpoint has
     Staff(new, step)            make workers, and connect all of them to each other            staffed
     Cut(slots, from, to)        let slots go from one worker to another                        cut
     Bury(leaving)               let workers leave                                              buried
-    LogTransition, Measure, ...  see transition/machine.py                                     as there
-    Adopt(step)                 have the workers run what this step runs                       adopted
+    LogTransition, LogTurn, ...  see transition/machine.py                                     as there
+    AdoptProgram(step)          have the workers run what this step runs                       adopted
     Wait                        wait until something is requested, or a fold ends              -
     Exit                        end the run: everything is in a checkpoint                     -
 
@@ -49,7 +49,7 @@ from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
 from coordinator.actions import (
     Action,
-    Adopt,
+    AdoptProgram,
     CheckpointAction,
     Collect,
     Divide,
@@ -64,7 +64,7 @@ from coordinator.checkpoints.phases import CheckpointPhase
 from coordinator.goal import Goal
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import Burying, Moved, Moving, Staffing, Wanted
+from coordinator.rescale.phases import AllMoved, Burying, MovingCold, Staffing, WantedRescale
 from coordinator.transition.machine import AnyTransition, LogTurn, TransitionAction
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.state import StepLogState
@@ -184,12 +184,12 @@ class Core:
             return self._stop_action(log)
         return Wait() if self.transition.blocks_steps(log) else Divide(self.step)
 
-    def _next_program(self, log: StepLogState) -> TransitionAction | Adopt | None:
+    def _next_program(self, log: StepLogState) -> TransitionAction | AdoptProgram | None:
         """What leads to another program, before the next step."""
         if not (self.goal.runs_new_steps or self.is_replaying(log)):
             return None
         if log.program_key(self.step) != self.program:
-            return Adopt(self.step)
+            return AdoptProgram(self.step)
         return self.transition.next(log, self._at_boundary(log))
 
     def _accepted_abort(self, log: StepLogState) -> LogTurn | None:
@@ -348,13 +348,13 @@ class Core:
         self.story.append("completed")
         self.transition.completed(version)
         if log.rescale is None and self.rescale.is_under_way:
-            self.rescale.tell(Moved.completed, log.current_layout.placed.births)
+            self.rescale.tell(AllMoved.completed, log.current_layout.placed.births)
 
     def rescale_intended(self, log: StepLogState) -> None:
         """The intent of the rescale is in the log."""
         assert log.rescale is not None, self._with_story("the log has no rescale")
         self._report_of_rescale("intended")
-        self.rescale.tell(Wanted.intended, log.rescale)
+        self.rescale.tell(WantedRescale.intended)
 
     def staffed(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers of the target are there, and all are connected."""
@@ -363,10 +363,10 @@ class Core:
         self.rescale.tell(Staffing.staffed, owned)
 
     def cut(self, owned: Mapping[int, SlotSet], steps_between: int) -> None:
-        """Some slots have another owner. `steps_between`: see Moving.cut."""
+        """Some slots have another owner. `steps_between`: see MovingCold.cut."""
         assert self.running is None, self._with_story("a cut while the workers have a step")
         self._report_before_freeze("cut")
-        self.rescale.tell(Moving.cut, owned, steps_between)
+        self.rescale.tell(MovingCold.cut, owned, steps_between)
 
     def buried(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers that were to leave are gone."""

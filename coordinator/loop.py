@@ -16,31 +16,42 @@ from typing import assert_never
 import structlog
 
 from base.short_text import short_text
-from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.actions import (
+    AdoptProgram,
+    Collect,
+    Complete,
+    Divide,
+    Exit,
+    Fold,
+    Freeze,
+    Give,
+    LogIntent,
+    Settle,
+    Wait,
+)
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.checkpoints.made import Checkpoints
 from coordinator.checkpoints.upcoming import Upcoming
 from coordinator.core import Core, StoreBlocks
 from coordinator.goal import Goal
+from coordinator.loop_part import LoopPart, Recovered
 from coordinator.requests import Requests
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
-from coordinator.rescale.machine import Rescale
 from coordinator.rescale.rescaling import Rescaling
 from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
-from coordinator.revisions.requests import ApplyRequest
 from coordinator.running.owner_file import OwnerFile
 from coordinator.running.plan_topic import PlanTopic
-from coordinator.running.recovery import Opened, Recovery
+from coordinator.running.recoveries import RECOVERIES_MAX, Recoveries
+from coordinator.running.recovery import Recovery
 from coordinator.running.requests_in_force import RequestsInForce
 from coordinator.running.shown_workers import show_workers
 from coordinator.shown_status import WAITING_FOR_STORE, ServicePhase
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import RecoveryFailed
-from coordinator.starting.patterns import with_matching_topics
-from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
-from coordinator.starting.start import prepare
+from coordinator.starting.topics.patterns import with_matching_topics
+from coordinator.starting.topics.setup import prepare
 from coordinator.status import StatusBoard
 from coordinator.stepping.input_topics import InputTopics
 from coordinator.stepping.inputs import Inputs
@@ -50,8 +61,15 @@ from coordinator.stepping.redividing import Redivided
 from coordinator.stepping.stepping import Stepping
 from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, Running
-from coordinator.transition.disk_room import Room
-from coordinator.transition.machine import Clear, LogSettled, LogSwitch, LogTransition, LogTurn, Look, Measure
+from coordinator.transition.machine import (
+    ClearTables,
+    LogSettled,
+    LogSwitch,
+    LogTransition,
+    LogTurn,
+    LookAtTopics,
+    MeasureDifferences,
+)
 from coordinator.transition.reread_portions import ReadingAgain
 from coordinator.transition.step_faults import MAY_BE_OF_TRANSITION
 from coordinator.transition.transitions import Transitions
@@ -76,7 +94,7 @@ LOOK_SECONDS = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class RunParts:
     """What a run has from its claim to its end, whatever revisions it runs."""
 
     topics: Topics
@@ -92,33 +110,29 @@ class Parts:
     storing: Storing
     transitions: Transitions
 
+    def of_loop(self, plan_topic: PlanTopic) -> tuple[LoopPart, ...]:
+        """The parts of the loop, in the order in which it asks them. A rescale and a transition come before the store, which records what it has
+        stored."""
+        return self.checkpoints, plan_topic, self.rescaling, self.automatic, self.transitions, self.storing
+
 
 class RevisionRun:
     """What a run does from the revision with which its workers are started, which it may leave by a transition, until it is stopped or has read
     its input. `running`: what the workers run now."""
 
     running: Running
-    _plan_topic: PlanTopic
+    _of_loop: tuple[LoopPart, ...]
 
-    def __init__(
-        self,
-        parts: Parts,
-        files: PipelineSpec,
-        log_id: str,
-        *,
-        goal: Goal,
-        to_apply: ApplyRequest | None = None,
-    ) -> None:
-        """`files`: see Course. `to_apply`: is asked for as soon as the workers run and no transition is under way."""
-        self._files, self._log_id = files, log_id
-        self._goal, self._to_apply = goal, to_apply
+    def __init__(self, parts: RunParts, files: PipelineSpec, log_id: str, *, goal: Goal) -> None:
+        """`files`: see Course."""
+        self._files, self._log_id, self._goal = files, log_id, goal
         self._outside = files.kafka.outside
         self._topics, self._writer, self._board, self._bell = parts.topics, parts.writer, parts.board, parts.bell
         self._requests, self._in_force, self._recovery = parts.requests, parts.in_force, parts.recovery
-        self._checkpoints, self._rescaling, self._automatic = parts.checkpoints, parts.rescaling, parts.automatic
+        self._checkpoints, self._rescaling = parts.checkpoints, parts.rescaling
         self._storing, self._transitions = parts.storing, parts.transitions
+        self._parts = parts
         self._inputs_before: Inputs | None = None  # which have read last
-        self._checkpoint_at = 0.0  # when a checkpoint was asked for last, because of the interval between two
 
     def run(self, spec: PipelineSpec, revision: Revision | None) -> NumberedCircuit:
         """`spec`: the project of the revision; a new state has none yet. Returns the circuit that has run."""
@@ -126,8 +140,8 @@ class RevisionRun:
         course = Course(self._files, self._writer, self._topics, self._log_id, self.running)
         if revision is not None:
             course.know(revision)
-        self._plan_topic = PlanTopic(self._files, self._writer, self._topics, course.documents, self._requests.wake)
-        self._transitions.may_begin = self._goal.may_change_project
+        plan_topic = PlanTopic(self._files, self._writer, self._topics, course.documents, self._requests.wake)
+        self._of_loop = self._parts.of_loop(plan_topic)
         try:
             self._recover_and_loop(course)
         except EngineError as fault:
@@ -198,9 +212,7 @@ class RevisionRun:
                 self.running = course.start
                 inputs = self._inputs(course.start)
                 with closing(self._recovery.crew(course)) as crew:
-                    opened = self._recovery.open(crew, inputs, course)
-                    self._transitions.recovered(course)
-                    core = self._core(opened, crew, inputs)
+                    core = self._core(self._recovery.open(crew, inputs, course, self._goal), crew)
                     self._outside.freeze_memory()
                     self._loop(core, crew, inputs, course, owner)
                 return
@@ -230,17 +242,18 @@ class RevisionRun:
                 # objects in cycles that stay frozen until the process ends are never freed, and libraries complain about them
                 self._outside.release_memory()
 
-    def _core(self, opened: Opened, crew: Crew, inputs: Inputs) -> Core:
+    def _core(self, recovered: Recovered, crew: Crew) -> Core:
         """One that goes on from the checkpoint that was opened."""
+        for part in self._of_loop:
+            part.recovered(recovered)
+        self._checkpoints.forget_steps(recovered.version)
         core = Core(
-            Checkpoints(opened.version, self._outside.new_id),
-            Rescale.resume(opened.owned, self._writer.state),
+            Checkpoints(recovered.version, self._outside.new_id),
+            self._rescaling.machine,
             self._transitions.machine,
             ProgramKey("present", crew.setup.revision),
             goal=self._goal,
         )
-        self._rescaling.begin(core, opened.found)
-        self._automatic.recovered()
         self._in_force.repeat(core)
         return core
 
@@ -266,7 +279,7 @@ class RevisionRun:
             answers=running.answers,
             portions=self._transitions.portions,
             bell=self._bell,
-            is_unwanted=lambda: self._requests.abort_waits or self._transitions.machine.wants_abort,
+            is_unwanted=lambda: self._in_force.wants_abort,
         )
 
     def _adopt(self, step: int, core: Core, crew: Crew, course: Course) -> tuple[Inputs, Stepping]:
@@ -281,21 +294,14 @@ class RevisionRun:
         inputs = self._inputs(running)
         return inputs, self._steps(running, inputs)
 
-    def _awaits_answers(self, core: Core) -> bool:
+    @property
+    def _awaits_answers(self) -> bool:
         """Whether something is under way beside the steps whose answers the loop has to look for."""
-        return (
-            self._checkpoints.is_folding
-            or self._requests.questions.are_waiting
-            or not core.rescale.is_idle
-            or core.transition.waits_beside
-            or self._storing.is_under_way
-        )
+        return self._requests.questions.are_waiting or any(part.awaits_answers for part in self._of_loop)
 
     def _loop(self, core: Core, crew: Crew, inputs: Inputs, course: Course, owner: OwnerFile) -> None:
         steps = self._steps(course.start, inputs)
-        self._checkpoint_at = self._outside.monotonic()
         while True:
-            self._apply_if_possible(crew)
             blocked = self._look_around(core, crew)
             owner.keep(self._writer.state)
             inputs.allow(
@@ -312,10 +318,10 @@ class RevisionRun:
                     if core.paused and core.drained:
                         crew.steps.pause(core.step)
                     steps.rest()
-                    self._requests.wait(LOOK_SECONDS if self._awaits_answers(core) else WAIT_SECONDS)
+                    self._requests.wait(LOOK_SECONDS if self._awaits_answers else WAIT_SECONDS)
                     crew.check()
                 case Divide():
-                    steps.divide(action, core, awaits_answers=self._awaits_answers(core))
+                    steps.divide(action, core, awaits_answers=self._awaits_answers)
                     crew.check()
                 case Give():
                     steps.give(action, core, crew)
@@ -323,18 +329,25 @@ class RevisionRun:
                     steps.collect(action, core, crew)
                 case Settle():
                     settled = steps.settle(action, core, crew)
-                    self._rescaling.note_step(settled)
-                    self._automatic.note_step(settled)
-                    self._transitions.note_step(settled)
+                    for part in self._of_loop:
+                        part.note_step(settled)
                 case LogIntent() | Freeze() | Fold() | Complete():
                     self._checkpoints.do(action, core, crew, self._rescaling.births)
                     show_workers(crew, self._board)
                 case LogRescale() | Staff() | Cut() | Bury():
                     self._rescaling.do(action, core, crew)
                     show_workers(crew, self._board)
-                case LogTransition() | Look() | Measure() | LogSwitch() | LogTurn() | Clear() | LogSettled():
+                case (
+                    LogTransition()
+                    | LookAtTopics()
+                    | MeasureDifferences()
+                    | LogSwitch()
+                    | LogTurn()
+                    | ClearTables()
+                    | LogSettled()
+                ):
                     self._transitions.do(action, core, crew)
-                case Adopt(step):
+                case AdoptProgram(step):
                     inputs, steps = self._adopt(step, core, crew, course)
                     self._transitions.note_adopted()
                 case _:
@@ -344,24 +357,12 @@ class RevisionRun:
             if self._requests.questions.serve(crew, course.revision_at, upcoming, core.version.step):
                 core.request_checkpoint()
 
-    def _apply_if_possible(self, crew: Crew) -> None:
-        """Asks for the change that the run was started with, once. A transition that the run has found has to be settled first."""
-        if self._to_apply is not None and self._writer.state.revisions.phase is None:
-            asked, self._to_apply = self._to_apply, None
-            self._transitions.ask(asked, None, Room.on_hosts(self._checkpoints.node_bytes, crew))
-
     def _look_around(self, core: Core, crew: Crew) -> StoreBlocks:
-        """Takes what has happened since the last action. What users have asked for comes first, because all others heed it. A rescale and a
-        transition come before the store, which records what it has stored. A transition that has become due waits for that, and only after all
-        of them is known what the store blocks."""
+        """Takes what has happened since the last action. What users have asked for comes first, because all parts heed it. A transition that has
+        become due waits for the store, and only after all of them is known what the store blocks."""
         self._in_force.take(core, crew)
-        self._request_periodic_checkpoint(core)
-        self._plan_topic.look_if_due()
-        self._rescaling.look(core, crew)
-        self._automatic.look(core)
-        self._transitions.advance(crew)
-        self._transitions.check_goes_on(core)
-        self._storing.advance(core.version, crew)
+        for part in self._of_loop:
+            part.look(core, crew)
         self._transitions.wait_for_store(self._storing.insisted_on)
         return StoreBlocks(self._storing.blocks_steps, self._blocks_end(core))
 
@@ -369,11 +370,6 @@ class RevisionRun:
         if self._in_force.is_hand_over:
             return False
         return self._storing.blocks_end(may_give_up=core.stopping and not self._must_store)
-
-    def _request_periodic_checkpoint(self, core: Core) -> None:
-        now, interval_s = self._outside.monotonic(), self._files.checkpoint_interval_s
-        if now - self._checkpoint_at >= interval_s and core.request_periodic_checkpoint(self._writer.state):
-            self._checkpoint_at = now
 
     @property
     def _must_store(self) -> bool:

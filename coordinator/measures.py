@@ -141,7 +141,7 @@ class Minute:
 
 
 @dataclass(frozen=True)
-class Event:
+class NotedFault:
     """Something that went wrong: when, in seconds since 1970, of which kind, and what the user can do."""
 
     at: float
@@ -159,7 +159,7 @@ class ProjectShown:
 
 
 @dataclass
-class Measured:
+class Measurements:
     """A copy of what was measured, which its reader owns. Counters begin with the run."""
 
     step: Histogram
@@ -176,7 +176,7 @@ class Measured:
     recoveries: dict[str, int]
     newest_ms: dict[tuple[str, int], int]
     minutes: list[Minute]
-    events: list[Event]
+    events: list[NotedFault]
 
 
 class Measures:
@@ -198,7 +198,7 @@ class Measures:
         self._recoveries: dict[str, int] = {}
         self._newest_ms: dict[tuple[str, int], int] = {}
         self._minutes: deque[Minute] = deque(maxlen=MINUTES)
-        self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
+        self._events: deque[NotedFault] = deque(maxlen=EVENTS_MAX)
         self._lags: deque[tuple[float, int]] = deque(maxlen=int(LAG_WINDOW_SECONDS / LAG_SAMPLE_SECONDS) + 1)
 
     def note_step(self, found: StepMeasured) -> None:
@@ -273,7 +273,7 @@ class Measures:
         what_to_do = hidden(str(getattr(fault, "what_to_do", "") or ""))
         text = hidden(str(getattr(fault, "message", "") or fault))[:EVENT_CHARACTERS_MAX]
         with self._lock:
-            self._events.append(Event(time.time(), kind, text, what_to_do))
+            self._events.append(NotedFault(time.time(), kind, text, what_to_do))
 
     def note_lag(self, rows: int) -> None:
         """The number of messages of all partitions that are not read, when the broker has been asked."""
@@ -296,10 +296,10 @@ class Measures:
         with self._lock:
             return dict(self._newest_ms)
 
-    def show(self) -> Measured:
+    def show(self) -> Measurements:
         with self._lock:
             now = int(time.time() // 60)
-            return Measured(
+            return Measurements(
                 step=self._step.copy(),
                 parts={name: each.copy() for name, each in self._parts.items()},
                 checkpoint=self._checkpoint.copy(),
@@ -330,7 +330,7 @@ def _copy(minute: Minute) -> Minute:
 
 def lag_seconds(lag: Mapping[str, int], newest_ms: Mapping[tuple[str, int], int], now: float) -> dict[str, float]:
     """How old the newest message is that was read of each partition with a lag, in seconds; 0 for one without a lag. A partition of which this
-    run has read nothing yet, although there is something, is left out. `lag`: messages, by "topic/partition". `newest_ms`: see Measured."""
+    run has read nothing yet, although there is something, is left out. `lag`: messages, by "topic/partition". `newest_ms`: see Measurements."""
     found: dict[str, float] = {}
     newest = {f"{topic}/{partition}": ms for (topic, partition), ms in newest_ms.items()}
     for where, messages in lag.items():

@@ -19,7 +19,7 @@ from base.short_text import short_text
 from coordinator.automatic.automatic import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.goal import Goal
-from coordinator.loop import Parts, RevisionRun
+from coordinator.loop import RevisionRun, RunParts
 from coordinator.requests import Requests
 from coordinator.rescale.planner import NO_PLANNERS, Planners
 from coordinator.rescale.rescaling import Rescaling
@@ -29,14 +29,14 @@ from coordinator.revisions.former import former_project
 from coordinator.running.recovery import Recovery
 from coordinator.running.requests_in_force import RequestsInForce
 from coordinator.specification import PipelineSpec
-from coordinator.starting.batch_tables import TableRows, load_tables, remove_lost_loads
-from coordinator.starting.beginning import beginning
 from coordinator.starting.errors import StateLost
-from coordinator.starting.in_force import next_revision, revision_in_force, revision_to_come
-from coordinator.starting.open_switch import why_switch_cannot_run
-from coordinator.starting.patterns import with_matching_topics
-from coordinator.starting.refresh import rebuild
-from coordinator.starting.same_project import numbers_if_continued
+from coordinator.starting.project.beginning import beginning
+from coordinator.starting.project.in_force import next_revision, revision_in_force, revision_to_come
+from coordinator.starting.project.same_project import numbers_if_continued
+from coordinator.starting.topics.batch_tables import TableRows, load_tables, remove_lost_loads
+from coordinator.starting.topics.open_switch import why_switch_cannot_run
+from coordinator.starting.topics.patterns import with_matching_topics
+from coordinator.starting.topics.refresh import rebuild
 from coordinator.status import StatusBoard
 from coordinator.stepping.quiet import Bell
 from coordinator.stepping.views_in_error import check_answers
@@ -98,7 +98,7 @@ class Pipeline:
         checkpoints = Checkpointing(files, writer, self._topics, board, kept=lambda: storing.kept)
         rescaling = Rescaling(files, cluster.launcher, planners, writer, board)
         self._transitions = Transitions(files, writer, board, requests.wake, table_rows)
-        self._parts = Parts(
+        self._parts = RunParts(
             topics=self._topics,
             writer=writer,
             board=board,
@@ -127,12 +127,12 @@ class Pipeline:
         """Runs the pipeline until its goal is reached or it is stopped.
 
         `full_refresh`: retract all output and rebuild it; a refresh that an earlier run began is finished in any case. `on_change`: see
-        OnChange. `chosen`: for the change that is applied. `expect_epoch`: see PipelineWriter.start. `claimed(epoch)` is called when the claim
+        OnChange. `chosen`: for the change that is applied. `expect_epoch`: see FencedLog.start. `claimed(epoch)` is called when the claim
         is committed."""
         files = self._files
         log_id = ensure_step_log(self._topics, files.log_topic).topic_id
         claimant = Claimant(files.name, self._outside.hostname(), self._outside.pid(), endpoint)
-        epoch = self._writer.start(claimant, expect_epoch=expect_epoch)
+        epoch = self._writer.log.start(claimant, expect_epoch=expect_epoch)
         claimed(epoch)
         self._board.update(epoch=epoch, phase="recovering")
         has_ended = False
@@ -163,13 +163,8 @@ class Pipeline:
             spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
             if numbers is not None:
                 revision = self._continue_as(spec, numbers)
-            made = RevisionRun(
-                self._parts,
-                begins.spec,
-                log_id,
-                goal=goal,
-                to_apply=begins.to_apply,
-            )
+            self._parts.in_force.to_apply = begins.to_apply
+            made = RevisionRun(self._parts, begins.spec, log_id, goal=goal)
             plan = made.run(spec, revision)
             if goal.ends_with_input:
                 check_answers(plan, self._writer.state, made.running.spec.column_names)
@@ -182,8 +177,8 @@ class Pipeline:
         finally:
             self._transitions.end()
             if has_ended and not (self._parts.storing.acts_beside or self._transitions.acts_beside):
-                self._writer.give_up()
-            self._writer.close()
+                self._writer.log.give_up()
+            self._writer.log.close()
             self._requests.end()
             self._board.update(phase="stopped")
 
@@ -213,7 +208,7 @@ class Pipeline:
     def _confirm_claim(self, fault: Exception) -> None:
         """Raises Fenced if another run has taken over, because then `fault` is no fault."""
         try:
-            self._writer.confirm()
+            self._writer.log.confirm()
         except Fenced as fenced:
             raise fenced from fault
         except KafkaFault as unknown:

@@ -91,19 +91,21 @@ class Inbox(Generic[R]):
 
 
 class Requests:
-    """A queue of requests. Thread-safe. `wake` ends the loop's current wait without a request. `questions`: see questions.py."""
+    """All that other threads ask of the loop. Thread-safe. `wake` ends the loop's current wait without a request. `layout`: what is asked of the
+    layout; `automatic`: other bounds of the number of workers; `revision`: a transition, or something of the one under way. These refuse with
+    RescaleRefused and TransitionRefused. `questions`: see questions.py."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
         self._lock = threading.Lock()
         self._wanted: list[RequestName] = []
-        self._layout = Inbox[LayoutRequest](
+        self.layout = Inbox[LayoutRequest](
             self.wake, RescaleRefused, "`stepwell layout show` tells whether the change has begun."
         )
-        self._automatic = Inbox[AutoRequest](
+        self.automatic = Inbox[AutoRequest](
             self.wake, RescaleRefused, "`stepwell layout show` tells between which numbers of workers Stepwell chooses."
         )
-        self._revision = Inbox[RevisionRequest](
+        self.revision = Inbox[RevisionRequest](
             self.wake, TransitionRefused, "`stepwell revision show` tells what has become of it."
         )
         self.questions = Questions(self.wake)
@@ -115,49 +117,16 @@ class Requests:
             self._wanted.append(what)
         self._event.set()
 
-    def ask_layout(self, request: LayoutRequest, seconds: float) -> None:
-        """Asks for something that concerns the layout, and waits until the loop has accepted it. Raises RescaleRefused."""
-        self._layout.ask(request, seconds)
-
-    def ask_without_waiting(self, request: LayoutRequest) -> PendingRequest[LayoutRequest]:
-        """Asks for what `ask_layout` asks for, without waiting for the answer. Raises RescaleRefused if the run is over."""
-        return self._layout.put(request)
-
-    def take_layout(self) -> list[PendingRequest[LayoutRequest]]:
-        """What was asked of the layout since the last call, in order."""
-        return self._layout.take()
-
-    def ask_automatic(self, request: AutoRequest, seconds: float) -> None:
-        """Asks for other bounds of the number of workers, and waits until the loop has accepted them. Raises RescaleRefused."""
-        self._automatic.ask(request, seconds)
-
-    def take_automatic(self) -> list[PendingRequest[AutoRequest]]:
-        """What was asked of automatic layouts since the last call, in order."""
-        return self._automatic.take()
-
-    def ask_revision(self, request: RevisionRequest, seconds: float) -> None:
-        """Asks for a transition, or for something of the one under way, and waits until the loop has accepted it. Raises
-        TransitionRefused."""
-        self._revision.ask(request, seconds)
-
-    def ask_revision_without_waiting(self, request: RevisionRequest) -> PendingRequest[RevisionRequest]:
-        """Asks for what `ask_revision` asks for, without waiting for the answer. Raises TransitionRefused if the run is over."""
-        return self._revision.put(request)
-
     @property
     def abort_waits(self) -> bool:
         """Whether somebody wants the transition aborted, and that was not taken yet."""
-        return self._revision.has(lambda request: isinstance(request, TurnTransition) and request.what == "abort")
-
-    def take_revision(self) -> list[PendingRequest[RevisionRequest]]:
-        """What was asked of the revision since the last call, in order."""
-        return self._revision.take()
+        return self.revision.has(lambda request: isinstance(request, TurnTransition) and request.what == "abort")
 
     def end(self) -> None:
         """The run is over: nobody answers any more."""
-        self._layout.end()
-        self._automatic.end()
-        self._revision.end()
+        self.layout.end()
+        self.automatic.end()
+        self.revision.end()
         self.questions.end()
 
     def wake(self) -> None:

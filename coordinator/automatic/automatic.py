@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import structlog
 
-from coordinator.automatic.choice import Choice, Limits, Surroundings
+from coordinator.automatic.choice import Surroundings, WorkersChoice, WorkersLimits
 from coordinator.automatic.machine import AutoMachine
 from coordinator.automatic.recorded import LoadFile, read_load
 from coordinator.automatic.requests import AutoRequest
 from coordinator.automatic.sampling import Sampler
 from coordinator.automatic.view import automatic_status
 from coordinator.core import Core
+from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
 from coordinator.requests import PendingRequest, Requests
 from coordinator.rescale.requests import LayoutRequest, RescaleRefused, RescaleRequest
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
+from engine.resident.crew import Crew
 from engine.resident.launcher import Launcher
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.layout_records import AutoBounds, LayoutAuto
+from io_kafka.step_log.layout_records import AutoBounds, LayoutAuto, MoveStrategy
 from io_kafka.step_log.state import StepLogState
 
 _log = structlog.get_logger("coordinator.automatic")
@@ -31,8 +33,8 @@ REMEMBERED_SAMPLES = 360
 delay the start by more than a fifth of a second."""
 
 
-class Automatic:
-    """The automatic choice of the number of workers in one run. It outlives a recovery."""
+class Automatic(LoopPart):
+    """The automatic choice of the number of workers in one run."""
 
     def __init__(
         self, spec: PipelineSpec, launcher: Launcher, writer: PipelineWriter, requests: Requests, board: StatusBoard
@@ -50,8 +52,8 @@ class Automatic:
     def _log_state(self) -> StepLogState:
         return self._writer.state
 
-    def recovered(self) -> None:
-        """New workers have opened a checkpoint. At the start of the run, what the settings say is recorded."""
+    def recovered(self, recovered: Recovered) -> None:
+        """At the start of the run, what the settings say is recorded."""
         if self._sampler is None:
             self._sampler = Sampler(self._spec.pace.sample_seconds, self._monotonic())
             self._remember()
@@ -66,7 +68,7 @@ class Automatic:
             self._bound()
 
     def _record(self, bounds: AutoBounds | None) -> None:
-        self._writer.append([LayoutAuto(epoch=self._writer.epoch, bounds=bounds, asked=self._spec.auto.bounds)])
+        self._writer.log.append([LayoutAuto(epoch=self._writer.epoch, bounds=bounds, asked=self._spec.auto.bounds)])
         _log.info("automatic layouts", bounds="off" if bounds is None else str(bounds))
         self._bound()
 
@@ -74,7 +76,9 @@ class Automatic:
         """The machine goes by what the log says."""
         record, settings = self._log_state.auto, self._spec.auto
         bounds = None if record is None else record.bounds
-        limits = None if bounds is None else Limits(bounds.min, bounds.max, settings.drain_s, settings.lower_after_s)
+        limits = (
+            None if bounds is None else WorkersLimits(bounds.min, bounds.max, settings.drain_s, settings.lower_after_s)
+        )
         self._machine.bound(limits)
         self._show()
 
@@ -102,10 +106,14 @@ class Automatic:
         if self._sampler is not None:
             self._sampler.note_step(step.rows, step.took_ms / 1e3, self._monotonic())
 
-    def look(self, core: Core) -> None:
-        """Called by the loop between its actions."""
+    @property
+    def awaits_answers(self) -> bool:
+        """What it asks for is answered by the loop itself."""
+        return False
+
+    def look(self, core: Core, crew: Crew) -> None:
         assert self._sampler is not None, "no worker has opened a checkpoint"
-        for asked in self._requests.take_automatic():
+        for asked in self._requests.automatic.take():
             asked.answer(self._answer(asked.request))
         self._take_answer(core)
         blocked, is_changing = self._why_blocked(core), not core.rescale.is_idle
@@ -168,9 +176,9 @@ class Automatic:
 
     # Requests for rescales
 
-    def _ask(self, choice: Choice, workers: int) -> None:
+    def _ask(self, choice: WorkersChoice, workers: int) -> None:
         try:
-            self._asked = self._requests.ask_without_waiting(RescaleRequest(workers, "live"))
+            self._asked = self._requests.layout.put(RescaleRequest(workers, MoveStrategy("live")))
             self._changes += 1
         except RescaleRefused:  # the run is over
             self._machine.withdrawn()

@@ -63,7 +63,7 @@ Kind = Stays | Changes
 
 
 @dataclass(frozen=True)
-class Choice:
+class WorkersChoice:
     """`workers`: the number to change to; None to stay. `reason`: for people."""
 
     kind: Kind
@@ -72,7 +72,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Limits:
+class WorkersLimits:
     """What users allow. `drain_s`: in how many seconds a backlog has to be gone. `lower_after_s`: for how long fewer workers have to have been
     enough."""
 
@@ -81,11 +81,11 @@ class Limits:
     drain_s: float = 300.0
     lower_after_s: float = 900.0
 
-    def within(self, slots: int | None) -> Limits:
+    def within(self, slots: int | None) -> WorkersLimits:
         """Returns these limits with no more workers than Spark has task slots. `slots`: None if that is not known."""
         if slots is None:
             return self
-        return Limits(min(self.least, slots), min(self.most, slots), self.drain_s, self.lower_after_s)
+        return WorkersLimits(min(self.least, slots), min(self.most, slots), self.drain_s, self.lower_after_s)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class ChoiceInput:
     """All that a choice is made of. `refused`: the numbers of workers that were refused a short time ago, with the reasons."""
 
     known: Knowledge
-    limits: Limits
+    limits: WorkersLimits
     surroundings: Surroundings
     refused: Mapping[int, str] = field(default_factory=dict)
 
@@ -121,7 +121,7 @@ class ChoiceInput:
         return self.known.workers
 
 
-def choose(given: ChoiceInput) -> Choice:
+def choose(given: ChoiceInput) -> WorkersChoice:
     """What the knowledge speaks for. There was a sample."""
     present, limits = given.present, given.limits
     if not limits.least <= present <= limits.most:
@@ -135,11 +135,11 @@ def choose(given: ChoiceInput) -> Choice:
     return _up(given) or _down(given)
 
 
-def _stay(kind: Kind, reason: str) -> Choice:
-    return Choice(kind, None, reason)
+def _stay(kind: Kind, reason: str) -> WorkersChoice:
+    return WorkersChoice(kind, None, reason)
 
 
-def _within_bounds(given: ChoiceInput) -> Choice:
+def _within_bounds(given: ChoiceInput) -> WorkersChoice:
     present, limits = given.present, given.limits
     number = limits.least if present < limits.least else limits.most
     if number in given.refused:
@@ -147,10 +147,10 @@ def _within_bounds(given: ChoiceInput) -> Choice:
     few = "fewer" if present < number else "more"
     slots = "" if given.surroundings.slots is None else f", and Spark has {given.surroundings.slots} task slots"
     bounds = f"{limits.least} to {workers(limits.most)}"
-    return Choice("bounds", number, f"{workers(present)} are {few} than the bounds allow: {bounds}{slots}.")
+    return WorkersChoice("bounds", number, f"{workers(present)} are {few} than the bounds allow: {bounds}{slots}.")
 
 
-def _barren(given: ChoiceInput) -> Choice | None:
+def _barren(given: ChoiceInput) -> WorkersChoice | None:
     """Back to as many workers as were as fast."""
     verdict, present = given.known.barren, given.present
     if verdict is None or present <= verdict.origin:
@@ -158,7 +158,7 @@ def _barren(given: ChoiceInput) -> Choice | None:
     number = max(verdict.origin, given.limits.least)
     if number == present or number in given.refused:
         return None
-    return Choice(
+    return WorkersChoice(
         "barren",
         number,
         f"{workers(verdict.workers)} are {verdict.gain:.2f} times as fast as {verdict.origin}: they bring nothing, so the change is undone, and "
@@ -169,7 +169,7 @@ def _barren(given: ChoiceInput) -> Choice | None:
 # More workers
 
 
-def _up(given: ChoiceInput) -> Choice | None:
+def _up(given: ChoiceInput) -> WorkersChoice | None:
     """None if the present workers are enough."""
     known, limits = given.known, given.limits
     can, lag = known.rows_per_s, known.lag
@@ -192,7 +192,7 @@ def _up(given: ChoiceInput) -> Choice | None:
     return None
 
 
-def _with_time_left(given: ChoiceInput, waits: str) -> Choice | None:
+def _with_time_left(given: ChoiceInput, waits: str) -> WorkersChoice | None:
     """There is a backlog, and the workers have time: something else blocks the steps, such as Kafka or a slow disk."""
     if given.known.lag_growth_per_s <= 0:
         return None
@@ -200,7 +200,7 @@ def _with_time_left(given: ChoiceInput, waits: str) -> Choice | None:
     return _stay("elsewhere", f"{waits}, but {busy}: more workers would not help.")
 
 
-def _more(given: ChoiceInput, kind: Kind, why: str, drain_s: float | None) -> Choice:
+def _more(given: ChoiceInput, kind: Kind, why: str, drain_s: float | None) -> WorkersChoice:
     """`drain_s`: how long the present workers need for the backlog; None if there is none."""
     known, limits, present = given.known, given.limits, given.present
     can = known.rows_per_s
@@ -226,7 +226,7 @@ def _more(given: ChoiceInput, kind: Kind, why: str, drain_s: float | None) -> Ch
         done_s = _done_s(given, number)
         if done_s >= drain_s < float("inf"):
             return _stay("cost", f"{why} But with the change, {needs(number, done_s)}.")
-    return Choice(kind, number, f"{why} {manage(number, then)[0].upper() + manage(number, then)[1:]}.")
+    return WorkersChoice(kind, number, f"{why} {manage(number, then)[0].upper() + manage(number, then)[1:]}.")
 
 
 def _brought(given: ChoiceInput) -> str:
@@ -261,7 +261,7 @@ def _done_s(given: ChoiceInput, number: int) -> float:
 # Fewer workers
 
 
-def _down(given: ChoiceInput) -> Choice:
+def _down(given: ChoiceInput) -> WorkersChoice:
     known, limits, present = given.known, given.limits, given.present
     fits = f"{rate(known.arrived_per_s)} arrive, and {manage(present, known.rows_per_s)}."
     if known.has_backlog and known.rows_per_s is not None:
@@ -284,7 +284,7 @@ def _down(given: ChoiceInput) -> Choice:
         return _stay("refused", f"{fits} {workers(number)} were refused: {given.refused[number]}")
     most = max(demand.arrived_per_s for demand in known.demands_of(window_s))
     then = known.rows_per_s_of(number)
-    return Choice(
+    return WorkersChoice(
         "idle", number, f"For {time(window_s)} at most {rate(most)} have arrived, and {manage(number, then)}."
     )
 

@@ -73,7 +73,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GainVerdict:
     """`gain`: how many times as fast as `origin` so many workers are."""
 
     origin: int
@@ -104,8 +104,8 @@ class Knowledge:
     capacities: Capacities = field(default_factory=Capacities)
     costs: StepCosts | None = None
     trial: Trial | None = None
-    barren: Verdict | None = None
-    last: Verdict | None = None
+    barren: GainVerdict | None = None
+    last: GainVerdict | None = None
     backlog_rows: float = 0.0
     changing_s: float = 0.0
     settled_at: float = 0.0
@@ -187,7 +187,7 @@ class Knowledge:
         tells = min(costs.rows_part(rows), trial.costs.rows_part(rows)) >= JUDGED_PART
         if not tells and not (trial.was_saturated and self.is_saturated):
             return
-        verdict = Verdict(trial.origin, trial.workers, trial.costs.ms_at(rows) / costs.ms_at(rows), self.now)
+        verdict = GainVerdict(trial.origin, trial.workers, trial.costs.ms_at(rows) / costs.ms_at(rows), self.now)
         self.trial, self.last = None, verdict
         self.capacities = self.capacities.with_relation(verdict.origin, verdict.workers, verdict.gain, self.now)
         if verdict.is_barren:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from base.machine import Machine
-from coordinator.automatic.choice import Choice, ChoiceInput, Limits, Surroundings, choose
+from coordinator.automatic.choice import ChoiceInput, Surroundings, WorkersChoice, WorkersLimits, choose
 from coordinator.automatic.knowledge import RATE_SAMPLES, Knowledge
 from coordinator.automatic.load import LoadSample
-from coordinator.automatic.phases import Cooling, Off, Phase, RescaleAsked, Rescaling, Watching
+from coordinator.automatic.phases import ChangeUnderWay, Cooling, Off, Phase, RescaleAsked, Watching
 from coordinator.automatic.reasons import time, workers
 
 REST_FACTOR = 2.0
@@ -43,7 +43,7 @@ TAKEN_BACK = "it was taken back, or could not begin."
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedChange:
     """`times`: how often in a row."""
 
     until: float
@@ -55,14 +55,14 @@ class AutoMachine:
     """`limits`: None as long as users alone change the layout. `choice`: the last one. `patience`: how many times as long as usual fewer
     workers have to have been enough."""
 
-    def __init__(self, step_rows_max: int, limits: Limits | None = None) -> None:
+    def __init__(self, step_rows_max: int, limits: WorkersLimits | None = None) -> None:
         self.known = Knowledge(step_rows_max)
         self.limits = limits
         self.machine = Machine[Phase](Off() if limits is None else Watching())
-        self.refusals: dict[int, Refusal] = {}
+        self.refusals: dict[int, RefusedChange] = {}
         self.patience = 1
         self._lowered_at: float | None = None
-        self.choice = Choice("off", None, "Users alone change the number of workers.")
+        self.choice = WorkersChoice("off", None, "Users alone change the number of workers.")
 
     @property
     def phase(self) -> Phase:
@@ -75,16 +75,18 @@ class AutoMachine:
 
     # What happens
 
-    def bound(self, limits: Limits | None) -> None:
+    def bound(self, limits: WorkersLimits | None) -> None:
         """From now on these limits count; None: users alone change the layout. What was refused may be asked for again."""
         self.limits = limits
         self.refusals.clear()
         if limits is None:
             self.machine.tell(Off.unbounded)
-            self.choice = Choice("off", None, "Users alone change the number of workers.")
+            self.choice = WorkersChoice("off", None, "Users alone change the number of workers.")
         else:
             self.machine.tell(Off.bounded)
-            self.choice = Choice("watching", None, "the bounds are new, and the next sample of the load is not over.")
+            self.choice = WorkersChoice(
+                "watching", None, "the bounds are new, and the next sample of the load is not over."
+            )
 
     def remember(self, sample: LoadSample) -> None:
         """A sample of an earlier run. It is remembered, and nothing is decided."""
@@ -94,7 +96,7 @@ class AutoMachine:
         """Nobody has sampled for so long."""
         self.known.interrupt(seconds)
 
-    def take(self, sample: LoadSample, surroundings: Surroundings) -> Choice:
+    def take(self, sample: LoadSample, surroundings: Surroundings) -> WorkersChoice:
         """The next sample, and what follows from it. A choice with a number of workers has to be asked for, and `refused` told if that fails."""
         self.known.observe(sample)
         self._follow(sample, surroundings)
@@ -116,7 +118,7 @@ class AutoMachine:
         """The change that was asked for could not be made because another one came before it. That says nothing of its number of workers."""
         self.machine.tell(RescaleAsked.refused)
 
-    def _learn_patience(self, choice: Choice) -> None:
+    def _learn_patience(self, choice: WorkersChoice) -> None:
         assert self.limits is not None
         now, window_s = self.known.now, RETURN_WINDOWS * self.limits.lower_after_s * self.patience
         if choice.kind == "idle":
@@ -140,20 +142,20 @@ class AutoMachine:
             case RescaleAsked():
                 if sample.is_changing:
                     self.machine.tell(RescaleAsked.changing)
-            case Rescaling():
+            case ChangeUnderWay():
                 pass
             case _:
                 assert_never(self.phase)
-        if isinstance(self.phase, Rescaling) and not sample.is_changing:
+        if isinstance(self.phase, ChangeUnderWay) and not sample.is_changing:
             self._settled(self.phase, sample.workers, surroundings)
 
-    def _settled(self, phase: Rescaling, number: int, surroundings: Surroundings) -> None:
+    def _settled(self, phase: ChangeUnderWay, number: int, surroundings: Surroundings) -> None:
         if phase.target == number:
             self.refusals.pop(number, None)
         elif phase.target is not None:
             self._remember_refusal(phase.target, surroundings.fault or TAKEN_BACK)
         rest_s = max(RATE_SAMPLES * self._sample_s, min(REST_SECONDS_MAX, REST_FACTOR * self.known.took_s))
-        self.machine.tell(Rescaling.settled, self.known.now + rest_s)
+        self.machine.tell(ChangeUnderWay.settled, self.known.now + rest_s)
 
     @property
     def _sample_s(self) -> float:
@@ -163,23 +165,23 @@ class AutoMachine:
         before = self.refusals.pop(number, None)
         times = 1 if before is None else before.times + 1
         for_s = min(REFUSED_SECONDS_MAX, REFUSED_SECONDS * 2 ** (times - 1))
-        self.refusals[number] = Refusal(self.known.now + for_s, times, why)
+        self.refusals[number] = RefusedChange(self.known.now + for_s, times, why)
         while len(self.refusals) > REFUSALS_MAX:
             del self.refusals[next(iter(self.refusals))]
 
     # What follows
 
-    def _choose(self, sample: LoadSample, surroundings: Surroundings) -> Choice:
+    def _choose(self, sample: LoadSample, surroundings: Surroundings) -> WorkersChoice:
         match self.phase:
             case Off():
                 return self.choice
             case RescaleAsked(target=target):
-                return Choice("blocked", None, f"a change to {workers(target)} was asked for.")
-            case Rescaling():
-                return Choice("blocked", None, "a change of the layout is under way.")
+                return WorkersChoice("blocked", None, f"a change to {workers(target)} was asked for.")
+            case ChangeUnderWay():
+                return WorkersChoice("blocked", None, "a change of the layout is under way.")
             case Cooling(until=until):
                 left = time(until - self.known.now)
-                return Choice(
+                return WorkersChoice(
                     "cooling", None, f"the last change took {time(self.known.took_s)}; the next one may come in {left}."
                 )
             case Watching():
@@ -187,16 +189,16 @@ class AutoMachine:
             case _:
                 assert_never(self.phase)
 
-    def _of_watching(self, sample: LoadSample, surroundings: Surroundings) -> Choice:
+    def _of_watching(self, sample: LoadSample, surroundings: Surroundings) -> WorkersChoice:
         if surroundings.blocked:
-            return Choice("blocked", None, surroundings.blocked)
+            return WorkersChoice("blocked", None, surroundings.blocked)
         if sample.is_disturbed:
-            return Choice(
+            return WorkersChoice(
                 "watching", None, "the last sample says nothing of the load: the run began, recovered or paused in it."
             )
         return choose(ChoiceInput(self.known, self._within(surroundings), surroundings, self._refused_now()))
 
-    def _within(self, surroundings: Surroundings) -> Limits:
+    def _within(self, surroundings: Surroundings) -> WorkersLimits:
         assert self.limits is not None, "nothing is decided without bounds"
         within = self.limits.within(surroundings.slots)
         return replace(within, lower_after_s=within.lower_after_s * self.patience)

@@ -44,7 +44,7 @@ class Watching(_On):
         return RescaleAsked(origin, target)
 
     def changing(self) -> Phase:
-        return Rescaling(None)
+        return ChangeUnderWay(None)
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ class RescaleAsked(_On):
         return Watching()
 
     def changing(self) -> Phase:
-        return Rescaling(self.target)
+        return ChangeUnderWay(self.target)
 
     def settled(self, until: float) -> Phase:
         return Cooling(until)
 
 
 @dataclass(frozen=True)
-class Rescaling(_On):
+class ChangeUnderWay(_On):
     """A change is under way. `target`: of one that the machine has asked for; None if somebody else has."""
 
     target: int | None
@@ -84,8 +84,8 @@ class Cooling(_On):
         return Watching()
 
     def changing(self) -> Phase:
-        return Rescaling(None)
+        return ChangeUnderWay(None)
 
 
-On = Watching | RescaleAsked | Rescaling | Cooling
+On = Watching | RescaleAsked | ChangeUnderWay | Cooling
 Phase = Off | On

@@ -35,7 +35,7 @@ GAP_SECONDS = 2 * SAMPLE_SECONDS
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedLoad:
     """`samples`: (the end in seconds since 1970, the sample), in the order of the file. `damaged`: how many lines could not be read."""
 
     samples: tuple[tuple[float, LoadSample], ...]
@@ -93,14 +93,14 @@ def of_line(line: str) -> tuple[float, LoadSample]:
     return at, sample
 
 
-def read_load(path: Path, last: int = LINES_MAX) -> Recorded:
+def read_load(path: Path, last: int = LINES_MAX) -> RecordedLoad:
     """The last samples of the file; none if there is no file. Raises OSError if the file cannot be read."""
     samples: list[tuple[float, LoadSample]] = []
     damaged = 0
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        return Recorded(())
+        return RecordedLoad(())
     for line in reversed(lines):
         if not line:
             continue
@@ -110,7 +110,7 @@ def read_load(path: Path, last: int = LINES_MAX) -> Recorded:
             samples.append(of_line(line.decode()))
         except ValueError:  # also of a line that is no text
             damaged += 1
-    return Recorded(tuple(reversed(samples)), damaged)
+    return RecordedLoad(tuple(reversed(samples)), damaged)
 
 
 class LoadFile:

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from coordinator.automatic.choice import Choice, Limits, Surroundings
+from coordinator.automatic.choice import Surroundings, WorkersChoice, WorkersLimits
 from coordinator.automatic.load import LoadSample
 from coordinator.automatic.machine import AutoMachine
 
 
 @dataclass(frozen=True)
-class Decision:
+class ReplayedDecision:
     """`at`: seconds since 1970. `workers`: before it. `is_computed`: whether an earlier decision has made the load another one than was
     recorded."""
 
     at: float
     workers: int
-    choice: Choice
+    choice: WorkersChoice
     is_computed: bool
 
 
@@ -30,8 +30,8 @@ class Replayed:
     """`decisions`: the changes. `last`: what was decided after the last sample. `worker_s`: how many seconds all workers together would have
     had, and `worker_s_recorded` had. `lag_max`, `lag_max_recorded`: the largest lags, in rows."""
 
-    decisions: tuple[Decision, ...]
-    last: Choice
+    decisions: tuple[ReplayedDecision, ...]
+    last: WorkersChoice
     workers: int
     seconds: float
     worker_s: float
@@ -87,14 +87,14 @@ def replay(
     ends: Sequence[float],
     gaps: Sequence[float],
     *,
-    limits: Limits,
+    limits: WorkersLimits,
     step_rows_max: int,
     surroundings: Surroundings,
 ) -> Replayed:
     """`ends`: of the samples, in seconds since 1970. `gaps`: for how long nobody has sampled before each. There is at least one sample."""
     machine = AutoMachine(step_rows_max, limits)
     queue = _Queue(machine, surroundings)
-    decisions: list[Decision] = []
+    decisions: list[ReplayedDecision] = []
     worker_s = worker_s_recorded = 0.0
     lags, lags_recorded = [0], [0]
     for sample, at, gap_s in zip(samples, ends, gaps, strict=True):
@@ -104,7 +104,7 @@ def replay(
         is_computed = queue.workers is not None
         choice = machine.take(seen, surroundings)
         if choice.workers is not None:
-            decisions.append(Decision(at, seen.workers, choice, is_computed))
+            decisions.append(ReplayedDecision(at, seen.workers, choice, is_computed))
             queue.decide(seen, choice.workers)
         worker_s += seen.workers * seen.seconds
         worker_s_recorded += sample.workers * sample.seconds

@@ -15,11 +15,12 @@ import structlog
 
 from base.version import VersionId
 from coordinator.actions import CheckpointAction, Complete, Fold, Freeze, LogIntent
+from coordinator.checkpoints.completion import completion_records, first_needed_step, ownership_of
 from coordinator.checkpoints.truncation import Truncation, snapshot_due
 from coordinator.core import Core
+from coordinator.loop_part import LoopPart, Recovered
+from coordinator.measures import SettledStep
 from coordinator.specification import PipelineSpec
-from coordinator.starting.layouts import completion_records, ownership_of
-from coordinator.starting.start import first_needed_step
 from coordinator.status import StatusBoard
 from coordinator.stepping.views_in_error import views_before
 from engine.model.numbers import number_of
@@ -37,7 +38,7 @@ SLOW_FOLD_SECONDS = 60.0
 """After this time, and again after each such time, a fold that has not ended is reported. A fold of some GB takes a minute on a slow disk."""
 
 
-class Checkpointing:
+class Checkpointing(LoopPart):
     """The checkpoints of one run. `failed_in_a_row` counts the folds that failed since the last one that succeeded."""
 
     def __init__(
@@ -55,6 +56,7 @@ class Checkpointing:
         self._monotonic = spec.kafka.outside.monotonic
         self._truncation = Truncation(topics, self._monotonic)
         self._began_at = self._monotonic()
+        self._asked_at = 0.0  # when one was asked for last, because of the interval between two
         self._folded: dict[int, LayerFolded] = {}
         self._fold_told_at = 0.0
         self._is_hurried = False
@@ -64,6 +66,23 @@ class Checkpointing:
         self.node_bytes: Mapping[int, int] = {}
         """The bytes of the state of each node on all workers, by number, as of the last checkpoint of this run."""
 
+    def recovered(self, recovered: Recovered) -> None:
+        self._asked_at = self._monotonic()
+
+    def look(self, core: Core, crew: Crew) -> None:
+        """Asks for a checkpoint if the last one was asked for long ago."""
+        now = self._monotonic()
+        is_due = now - self._asked_at >= self._spec.checkpoint_interval_s
+        if is_due and core.request_periodic_checkpoint(self._writer.state):
+            self._asked_at = now
+
+    def note_step(self, step: SettledStep) -> None:
+        """The core counts steps."""
+
+    @property
+    def awaits_answers(self) -> bool:
+        return self.is_folding
+
     def do(self, action: CheckpointAction, core: Core, crew: Crew, births: Mapping[int, str]) -> None:
         """Carries out the action, then reports it to the core. `births`: of the workers."""
         match action:
@@ -72,7 +91,7 @@ class Checkpointing:
                 reached("checkpoint.paused")
                 assert crew.placement is not None
                 placed = ownership_of(crew.placement, births, self._writer.state)
-                self._writer.append([CheckpointIntent(epoch=self._writer.epoch, version=version, placed=placed)])
+                self._writer.log.append([CheckpointIntent(epoch=self._writer.epoch, version=version, placed=placed)])
             case Freeze(version):
                 reached("checkpoint.intended")
                 crew.checkpoints.freeze(version, views_before(crew.answers, self._writer.state, version.step))
@@ -117,6 +136,11 @@ class Checkpointing:
                 what_to_do="look at the disks of these workers' hosts; the steps go on, and a restart would replay them",
             )
 
+    def forget_steps(self, opened: VersionId) -> None:
+        """Drops from memory the steps that no later attempt of this run can replay, after this version was opened."""
+        writer = self._writer
+        writer.log.forget(first_needed_step(opened, writer.state.checkpoints, self._kept()))
+
     def give_up_fold(self, *, may_be_the_cause: bool) -> None:
         """The crew is gone. A fold that was under way counts as failed if it may be what the crew was lost by, wherever that was noticed."""
         if self.is_folding and may_be_the_cause:
@@ -125,20 +149,22 @@ class Checkpointing:
 
     def _complete(self, action: Complete, core: Core, setup: TaskSetup) -> None:
         writer, was_under_way = self._writer, self._writer.state.rescale is not None
-        writer.append(completion_records(action.version, writer.state, writer.epoch, is_moved=core.rescale.is_moved))
+        writer.log.append(
+            completion_records(action.version, writer.state, writer.epoch, is_moved=core.rescale.is_moved)
+        )
         core.completed(writer.state)
         reached("checkpoint.completed")
         if was_under_way and writer.state.rescale is None:
             reached("settle.completed")
         if snapshot_due(writer.state, self._spec.pace.snapshot_steps_min):
-            writer.append([writer.state.snapshot()])
+            writer.log.append([writer.state.snapshot()])
             reached("checkpoint.snapshot")
         pace = self._spec.pace
         earliest = first_needed_step(action.former, (action.former,), self._kept())
-        writer.forget(earliest)
+        writer.log.forget(earliest)
         cut = self._truncation.make(writer.state, earliest, self._spec.steps_kept, pace.truncate_steps_min)
         if cut is not None:
-            writer.note_truncation(cut)
+            writer.log.note_truncation(cut)
             reached("checkpoint.truncated")
         took_ms = 1e3 * (self._monotonic() - self._began_at)
         self._board.note_checkpoint(action.version.version, action.version.step, took_ms)

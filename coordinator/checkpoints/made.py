@@ -15,9 +15,9 @@ from coordinator.actions import CheckpointAction, Complete, Fold, Freeze, LogInt
 from coordinator.checkpoints.phases import (
     CheckpointPhase,
     DueCheckpoint,
-    Folded,
-    Folding,
-    Frozen,
+    FoldedCheckpoint,
+    FoldingCheckpoint,
+    FrozenCheckpoint,
     NamedCheckpoint,
     NoCheckpoint,
 )
@@ -56,7 +56,7 @@ class Checkpoints:
 
     @property
     def is_folding(self) -> bool:
-        return isinstance(self.phase, Folding)
+        return isinstance(self.phase, FoldingCheckpoint)
 
     def want(self) -> None:
         """A checkpoint begins at the next drained boundary. None may be under way."""
@@ -67,11 +67,11 @@ class Checkpoints:
     def after_freeze(self) -> CheckpointAction | None:
         """The next part that does not need a drained boundary, because the version is frozen; None if there is none."""
         match self.phase:
-            case NoCheckpoint() | DueCheckpoint() | NamedCheckpoint() | Folding():
+            case NoCheckpoint() | DueCheckpoint() | NamedCheckpoint() | FoldingCheckpoint():
                 return None
-            case Frozen(version):
+            case FrozenCheckpoint(version):
                 return Fold(version)
-            case Folded(version):
+            case FoldedCheckpoint(version):
                 return Complete(version, former=self.version)
             case _:
                 assert_never(self.phase)
@@ -95,20 +95,20 @@ class Checkpoints:
         return version
 
     def folding(self) -> None:
-        self.making.tell(Frozen.folding)
+        self.making.tell(FrozenCheckpoint.folding)
 
     def folded(self, versions: Mapping[int, tuple[VersionId, ...]]) -> None:
         """The fold has ended. `versions` are those that each worker has now; the version that is made must be common to all of them."""
-        version, latest = self._in(Folding).version, common_version(versions)
+        version, latest = self._in(FoldingCheckpoint).version, common_version(versions)
         assert latest == version, self.making.with_story(f"after checkpoint {version} the workers share {latest}")
-        self.making.tell(Folding.folded)
+        self.making.tell(FoldingCheckpoint.folded)
 
     def completed(self, log: StepLogState) -> VersionId:
         """The completion is in the log. Returns the version."""
-        version = self._in(Folded).version
+        version = self._in(FoldedCheckpoint).version
         assert log.checkpoints[-1:] == (version,), self.making.with_story(f"{version} is not complete in the log")
         self.version = version
-        self.making.tell(Folded.completed)
+        self.making.tell(FoldedCheckpoint.completed)
         return version
 
     def _in(self, phase: type[P]) -> P:
@@ -123,7 +123,7 @@ class Checkpoints:
                 return
             case NamedCheckpoint(version):
                 assert version.step == step, self.making.with_story("a step ran between intent and freeze")
-            case Frozen(version) | Folding(version) | Folded(version):
+            case FrozenCheckpoint(version) | FoldingCheckpoint(version) | FoldedCheckpoint(version):
                 assert version.step <= step, self.making.with_story(f"{version} holds a step that has not run")
                 assert version == log.intent, self.making.with_story(f"{version} is in the databases without an intent")
             case _:

@@ -1,6 +1,8 @@
 """The phases of a checkpoint (base/machine.py). At most one checkpoint is under way.
 
-    NoCheckpoint -wanted-> DueCheckpoint -named-> NamedCheckpoint -frozen-> Frozen -folding-> Folding -folded-> Folded -completed-> NoCheckpoint
+    NoCheckpoint -wanted-> DueCheckpoint -named-> NamedCheckpoint -frozen-> FrozenCheckpoint -folding-> FoldingCheckpoint
+      ^                                                                                                     |
+      +-------------------------- completed --------------------------- FoldedCheckpoint <------------- folded
 
 made.py tells the events. A stop names its checkpoint at once. The log knows whether the intent of a named one is written.
 """
@@ -38,32 +40,32 @@ class NamedCheckpoint:
 
     version: VersionId
 
-    def frozen(self) -> Frozen:
-        return Frozen(self.version)
+    def frozen(self) -> FrozenCheckpoint:
+        return FrozenCheckpoint(self.version)
 
 
 @dataclass(frozen=True)
-class Frozen:
+class FrozenCheckpoint:
     """Every worker has set its changes aside. Steps go on."""
 
     version: VersionId
 
-    def folding(self) -> Folding:
-        return Folding(self.version)
+    def folding(self) -> FoldingCheckpoint:
+        return FoldingCheckpoint(self.version)
 
 
 @dataclass(frozen=True)
-class Folding:
+class FoldingCheckpoint:
     """The workers fold it into their databases, in the background."""
 
     version: VersionId
 
-    def folded(self) -> Folded:
-        return Folded(self.version)
+    def folded(self) -> FoldedCheckpoint:
+        return FoldedCheckpoint(self.version)
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldedCheckpoint:
     """Every worker has it, and the log does not say so yet."""
 
     version: VersionId
@@ -72,5 +74,5 @@ class Folded:
         return NoCheckpoint()
 
 
-InDatabases = Frozen | Folding | Folded
+InDatabases = FrozenCheckpoint | FoldingCheckpoint | FoldedCheckpoint
 CheckpointPhase = NoCheckpoint | DueCheckpoint | NamedCheckpoint | InDatabases

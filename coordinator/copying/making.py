@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from coordinator.copying.errors import CopyRefused
 from coordinator.copying.objects import Known, copy_objects
-from coordinator.copying.source import Source
-from coordinator.copying.state import Place, copied_document, copied_state, record_of_copy
+from coordinator.copying.source import CopySource
+from coordinator.copying.state import CopyPlace, copied_document, copied_state, record_of_copy
 from coordinator.copying.tables import TableCopies
 from coordinator.topic_names import log_topic_of, plan_topic_of
 from faults.points import reached
@@ -29,7 +29,7 @@ from storage.remote.objects_protocol import ObjectStore
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class CopyTarget:
     """The pipeline that is to begin with a copy, and where its topics and its objects are. `replication`: of topics that are made."""
 
     pipeline: str
@@ -39,12 +39,12 @@ class Target:
     replication: int
 
 
-def make_copy(source: Source, target: Target, claim: Callable[[int], PipelineWriter], known: Known) -> None:
+def make_copy(source: CopySource, target: CopyTarget, claim: Callable[[int], PipelineWriter], known: Known) -> None:
     """`claim`: claims the pipeline of the copy with an epoch above the given one. `known`: what was copied before. Raises CopyRefused if that
     pipeline was started meanwhile, ObjectMissing if the version was replaced meanwhile, what `claim` raises, and faults of Kafka and of the
     store."""
     log_topic, plan_topic = log_topic_of(target.pipeline), plan_topic_of(target.pipeline)
-    place = Place(target.pipeline, ensure_step_log(target.topics, log_topic).topic_id)
+    place = CopyPlace(target.pipeline, ensure_step_log(target.topics, log_topic).topic_id)
     ensure_plan_topic(target.topics, plan_topic, target.replication)
     reached("twin.topics")
     manifest = copy_objects(source, place, target.store, known)
@@ -64,6 +64,6 @@ def make_copy(source: Source, target: Target, claim: Callable[[int], PipelineWri
         assert own is not None
         writer.append_with_plans([record_of_copy(state, own)], plan_topic, [document.text])
         reached("twin.recorded")
-        writer.give_up()
+        writer.log.give_up()
     finally:
-        writer.close()
+        writer.log.close()

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from base.term import Term
-from coordinator.copying.source import Source
-from coordinator.copying.state import Place, ownership_of_copy
+from coordinator.copying.source import CopySource
+from coordinator.copying.state import CopyPlace, ownership_of_copy
 from coordinator.storing.manifest import (
     MANIFEST_FORMAT,
     Manifest,
@@ -41,7 +41,7 @@ Known = dict[str, Pack]
 """The copies that this process has made, by the digests of the packs. The digest has the identity of the database and the version."""
 
 
-def copy_objects(source: Source, place: Place, store: ObjectStore, known: Known) -> tuple[str, str]:
+def copy_objects(source: CopySource, place: CopyPlace, store: ObjectStore, known: Known) -> tuple[str, str]:
     """Copies the state into `store`. `known`: what was copied before, which gets what is copied now. Returns the name of the copy's manifest and
     its digest. Raises ObjectMissing if the source has stored a newer version meanwhile and has deleted this one, and other StoreFaults."""
     root = root_of(place.pipeline, place.log_id, 0)
@@ -69,7 +69,7 @@ def copy_objects(source: Source, place: Place, store: ObjectStore, known: Known)
     return name, digest
 
 
-def _copy(source: Source, place: Place, store: ObjectStore, known: Known, one: tuple[Pack, PackHeader]) -> Pack:
+def _copy(source: CopySource, place: CopyPlace, store: ObjectStore, known: Known, one: tuple[Pack, PackHeader]) -> Pack:
     packed, header = one
     worker = header.identity.worker
     if packed.digest not in known:

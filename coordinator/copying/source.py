@@ -18,6 +18,7 @@ from coordinator.storing.manifest import Manifest
 from coordinator.storing.presence import check_objects
 from coordinator.topic_names import log_topic_of, plan_topic_of
 from engine.run.plan_document import BadDocument
+from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.plan_topic import read_plan
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogGone, StepLogReader
@@ -36,7 +37,7 @@ ANOTHER = (
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredVersion:
     """A version in the checkpoint store: its manifest, with the name and the digest of the manifest's object."""
 
     store: ObjectStore
@@ -51,11 +52,11 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Source:
-    """`at`, `document`: see Moment. `positions`: where the step of the version was to read, of the inputs of the project. `written`: all topics
-    that the pipeline has written. `epoch`: the highest one that it has claimed."""
+class CopySource:
+    """`at`, `document`: see CopyMoment. `positions`: where the step of the version was to read, of the inputs of the project. `written`: all
+    topics that the pipeline has written. `epoch`: the highest one that it has claimed."""
 
-    stored: Stored
+    stored: StoredVersion
     at: StepLogState
     document: PlanDocument
     positions: Mapping[TopicPartition, int]
@@ -87,7 +88,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Moment:
+class CopyMoment:
     """What the step log of the pipeline said at the version (`at`, see moment.py), and says now (`log`). `document`: of the project that was in
     force then."""
 
@@ -96,7 +97,7 @@ class Moment:
     document: PlanDocument
 
 
-def read_moment(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Moment:
+def read_moment(kafka: KafkaSettings, topics: Topics, stored: StoredVersion) -> CopyMoment:
     """Raises CopyRefused, PlanMissing, and faults of Kafka and of the store: ObjectMissing or DamagedPack if an object cannot be used."""
     manifest = stored.manifest
     whole, at = _read_log(kafka, topics, manifest)
@@ -116,10 +117,10 @@ def read_moment(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Moment:
             "Use the release that has stored the version; or run that pipeline with this release until it has stored another one.",
         )
     check_objects(stored.store, manifest)
-    return Moment(whole, at, document)
+    return CopyMoment(whole, at, document)
 
 
-def read_source(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Source:
+def read_source(kafka: KafkaSettings, topics: Topics, stored: StoredVersion) -> CopySource:
     """Raises CopyRefused, PlanMissing, ObjectMissing, and other faults of Kafka and of the store."""
     moment = read_moment(kafka, topics, stored)
     step = stored.manifest.version.step
@@ -127,7 +128,9 @@ def read_source(kafka: KafkaSettings, topics: Topics, stored: Stored) -> Source:
         raise _refusal(stored.manifest, [reason], ANOTHER)
     positions = positions_before(step, moment.at, topics_of_project(moment.document, topics.names()))
     written = _written_topics(moment)
-    source = Source(stored, moment.at, moment.document, positions=positions, written=written, epoch=moment.log.epoch)
+    source = CopySource(
+        stored, moment.at, moment.document, positions=positions, written=written, epoch=moment.log.epoch
+    )
     if lost := list(_lost_inputs(source, topics))[:REASONS_MAX]:
         raise _refusal(stored.manifest, lost, "A copy goes on reading from there. " + ANOTHER)
     return source
@@ -178,7 +181,7 @@ def _why_not_begun(step: int, at: StepLogState) -> str | None:
     return None
 
 
-def _written_topics(moment: Moment) -> frozenset[str]:
+def _written_topics(moment: CopyMoment) -> frozenset[str]:
     """Returns the topics that were written, also by former revisions. Among them are all topics for malformed messages that are known."""
     document, logs = moment.document, (moment.log, moment.at)
     outputs = {output.topic for output in document.outputs} | {where.topic for log in logs for where in log.ends}
@@ -187,7 +190,7 @@ def _written_topics(moment: Moment) -> frozenset[str]:
     return frozenset(outputs | dead)
 
 
-def _lost_inputs(source: Source, topics: Topics) -> Iterator[str]:
+def _lost_inputs(source: CopySource, topics: Topics) -> Iterator[str]:
     """Each topic that is gone, and each partition whose messages from the version on have expired."""
     tables = {topic for each in source.document.inputs if each.is_table for topic in each.table.topics}  # see tables.py
     there, names = topics.names(), sorted({where.topic for where in source.positions} - tables)
@@ -195,10 +198,8 @@ def _lost_inputs(source: Source, topics: Topics) -> Iterator[str]:
     yield from (f"input topic {name} does not exist any more" for name in gone)
     facts = topics.describe([name for name in names if name in there])
     begins = topics.begin_offsets(sorted(facts))
-    for name, fact in facts.items():
-        known = source.at.topics.get(name)
-        if known is not None and known.id != fact.topic_id:
-            yield f"input topic {name} was deleted and created again"
+    recorded = (source.at.topics[name] for name in facts if name in source.at.topics)
+    yield from (f"input topic {name} was deleted and created again" for name in lost_topics(recorded, facts).recreated)
     for where, position in source.positions.items():
         if (begin := begins.get(where, position)) > position:
             yield f"step {source.step} reads {where} from offset {position:,}, and the topic begins with offset {begin:,}"

@@ -26,11 +26,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from coordinator.copying.source import Source
+from coordinator.copying.source import CopySource
 from coordinator.revisions.document import PlanDocument
 from coordinator.specification import InputTopic
-from coordinator.starting.database_names import DatabaseName
 from coordinator.starting.layouts import layout_of, layout_with, record_of
+from coordinator.starting.workers.database_names import DatabaseName
 from engine.analysis.without_outputs import without_outputs
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.layout_records import LayoutRecord, Ownership
@@ -46,7 +46,7 @@ Loads = Mapping[str, TableRecord]
 
 
 @dataclass(frozen=True)
-class Place:
+class CopyPlace:
     """Whose state the copy is: the pipeline, and the topic id of its step log."""
 
     pipeline: str
@@ -57,13 +57,13 @@ class Place:
         return Identity(self.pipeline, worker, DatabaseName(self.log_id, 0, worker, FIRST_BIRTH).text)
 
 
-def loads_of(source: Source) -> dict[str, TableRecord]:
+def loads_of(source: CopySource) -> dict[str, TableRecord]:
     """The loads that the project reads, by topic, as they are."""
     read = {topic for each in source.document.inputs if each.is_table for topic in each.table.topics}
     return {topic: load for topic, load in source.at.tables.items() if topic in read}
 
 
-def copied_document(source: Source, loads: Loads) -> PlanDocument:
+def copied_document(source: CopySource, loads: Loads) -> PlanDocument:
     """The project of the version without its outputs. A malformed message ends a run of it, because its topic for them is the source's; the
     files say what the copy does with them."""
     numbered = without_outputs(source.document.circuit, source.document.numbers)
@@ -93,14 +93,14 @@ def _with_load(source: InputTopic, loads: Loads) -> InputTopic:
     return replace(source, table=table, starting_offsets=starts)
 
 
-def ownership_of_copy(source: Source) -> Ownership:
+def ownership_of_copy(source: CopySource) -> Ownership:
     """The slots of each worker. Members without slots are left out, because they have no database."""
     placed = source.stored.manifest.placed
     owned = {worker: slots for worker, slots in placed.owned.items() if worker in placed.owners}
     return Ownership.of(dict.fromkeys(owned, FIRST_BIRTH), owned)
 
 
-def _layout(source: Source, placed: Ownership, epoch: int) -> LayoutRecord:
+def _layout(source: CopySource, placed: Ownership, epoch: int) -> LayoutRecord:
     policy = layout_of(source.at.current_layout).policy
     layout = layout_with(placed.owned, 0, policy)
     record = record_of(layout, placed.births, epoch=epoch, asked=len(layout.members), outcome="first")
@@ -119,7 +119,7 @@ def _with_loads(offsets: Mapping[TopicPartition, int], loads: Loads, *, ends: bo
 
 
 def copied_state(
-    source: Source, topic: str, text: str, loads: Loads, *, manifest: tuple[str, str], epoch: int
+    source: CopySource, topic: str, text: str, loads: Loads, *, manifest: tuple[str, str], epoch: int
 ) -> StepLogState:
     """What the log in `topic` says with the copy, but for its claim. `text`: of the copy's plan document. `manifest`: the name and the digest of
     the copy's own, in the checkpoint store."""

@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from coordinator.copying.errors import CopyRefused
-from coordinator.copying.source import ANOTHER, Source
+from coordinator.copying.source import ANOTHER, CopySource
 from coordinator.copying.state import loads_of
-from coordinator.starting.batch_tables import TOPIC_CONFIG
+from coordinator.starting.topics.batch_tables import TOPIC_CONFIG
 from coordinator.topic_names import table_topic_of
 from faults.points import reached
+from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.table_writer import TableWriter
 from io_kafka.clients.topics import Topics
 from io_kafka.offsets import OffsetRange
-from io_kafka.step_log.records import InputRange, TableRecord, TopicIdentity
+from io_kafka.step_log.records import InputRange, TableRecord
 
 MESSAGES_AT_ONCE = 64
 """Offsets of one read. A message has up to a thousand rows, in about 100 kB."""
@@ -35,7 +36,7 @@ class TableCopies:
     pipeline: str
     replication: int
 
-    def make(self, source: Source, epoch: int) -> Mapping[str, TableRecord]:
+    def make(self, source: CopySource, epoch: int) -> Mapping[str, TableRecord]:
         """The loads of the copy, by the topics that the source has them in. Raises faults of Kafka."""
         found = loads_of(source)
         names = {topic: _name_in_copy(topic, source.pipeline, self.pipeline) for topic in found}
@@ -59,11 +60,11 @@ class TableCopies:
             InputRange(topic=name, partition=r.partition, start=0, end=writer.ends.get(r.partition, 0))
             for r in load.ranges
         )
-        topic = TopicIdentity(topic=name, id=facts.topic_id, partitions=facts.partitions)
+        topic = facts.identity
         return load.model_copy(update={"epoch": epoch, "topic": topic, "ranges": ranges})
 
 
-def why_not_loaded(source: Source) -> Iterator[str]:
+def why_not_loaded(source: CopySource) -> Iterator[str]:
     """Each batch table that the version does not have whole, or whose rows are gone."""
     for load in loads_of(source).values():
         read = all(source.positions.get(r.where, r.end) == r.end for r in load.ranges)
@@ -71,12 +72,13 @@ def why_not_loaded(source: Source) -> Iterator[str]:
             yield f"the batch table {load.handle} was not read to its end"
 
 
-def check_loads(source: Source, topics: Topics) -> None:
+def check_loads(source: CopySource, topics: Topics) -> None:
     """Raises CopyRefused if the rows of a batch table cannot be copied."""
     reasons = list(why_not_loaded(source))
-    there = topics.names()
-    for topic, load in loads_of(source).items():
-        if topic not in there or topics.describe([topic])[topic].topic_id != load.topic.id:
+    there, loads = topics.names(), loads_of(source)
+    lost = lost_topics((load.topic for load in loads.values()), topics.describe(loads.keys() & there))
+    for topic, load in loads.items():
+        if topic in lost.names:
             reasons.append(
                 f"topic {topic}, which had the rows of {load.handle}, is deleted: the table was loaded again since"
             )

@@ -5,19 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from base.slots import SlotSet
-from io_kafka.step_log.layout_records import CutProtocol, HostsPart, RescaleMode, Target
+from io_kafka.step_log.layout_records import HostsPart, MoveStrategy, Target
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a rescale is to do: where it leads to, and how slots move there."""
+
+    target: Target
+    strategy: MoveStrategy
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether no step may run while it is made."""
+        return self.strategy.mode == "cold"
 
 
 @dataclass(frozen=True)
 class Wish:
-    """A rescale that is asked for and that the log does not have yet. See LayoutIntent."""
+    """A rescale that is asked for and that the log does not have yet. `asked`, `hosts`: see LayoutIntent."""
 
-    mode: RescaleMode
-    target: Target
+    aim: Aim
     asked: int | None
-    budget_bytes: int | None = None
-    budget_ms: float | None = None
-    protocol: CutProtocol = "batches"
     hosts: HostsPart | None = None
 
 

@@ -10,13 +10,24 @@ from base.fault import Fault
 from base.slots import NO_SLOTS
 from coordinator.core import Core
 from coordinator.rescale.hosts import why_no_disk_space_for
-from coordinator.rescale.phases import Burying, Idle, Moved, Moving, Staffing, UnderWay, Wanted, Weighing
+from coordinator.rescale.phases import (
+    AllMoved,
+    Burying,
+    Idle,
+    MovingCold,
+    MovingPortions,
+    MovingRounds,
+    Staffing,
+    UnderWay,
+    WantedRescale,
+    Weighing,
+)
 from coordinator.rescale.planner import Planner
 from coordinator.rescale.recruiting import Recruits
 from coordinator.rescale.replacing import NoTaskThere
 from coordinator.rescale.requests import TurnRequest
 from coordinator.rescale.shared import RescaleParts
-from coordinator.rescale.ways import Ways, slots_to_leave
+from coordinator.rescale.ways import slots_to_leave
 from coordinator.rescale.wishes import Wishes
 from engine.resident.crew import Crew
 from engine.resident.start_faults import NoSlots, RecruitsFailed
@@ -29,13 +40,12 @@ MOVED_BYTES_MAX = 128 << 20
 Copies do not count, because they do not hold up the steps, and checkpoints come by themselves."""
 
 
-class Preparing:
+class RescaleBesideSteps:
     """What the rescales of one run do beside the steps. `reset` is called after each recovery."""
 
     def __init__(self, parts: RescaleParts, wishes: Wishes) -> None:
-        self._parts, self._wishes = parts, wishes
+        self._parts, self._machine, self._wishes = parts, parts.machine, wishes
         self._weighing: tuple[int, Target] | None = None  # the rescale, and where it leads, for which the sources count
-        self._moved_since: tuple[int, int] = (-1, 0)  # (version, bytes moved since it)
 
     def reset(self) -> None:
         """Other workers go on. They count nothing yet, and have no copies."""
@@ -43,51 +53,44 @@ class Preparing:
         self._parts.recruiting.forget()
         self._parts.copying.reset()
 
-    def note_cut(self, version: int, moved_bytes: int) -> None:
-        """A cut has moved so much. `version`: the last complete one."""
-        of, before = self._moved_since
-        self._moved_since = (version, moved_bytes + (before if of == version else 0))
-
     def look(self, core: Core, crew: Crew) -> None:
         """Called by the loop between its actions. Raises TaskLost, NoSlots."""
-        rescale = core.rescale
         if self._parts.log.rescale is None:
             self._parts.copying.end()
         is_free = self._parts.copying.look(crew)
-        self._tell_copies(core)
+        self._tell_copies()
         if not is_free:
             return
-        match rescale.phase:
+        match self._machine.phase:
             case Idle() | Burying():
                 return
-            case Wanted() as wanted:
+            case WantedRescale() as wanted:
                 if not wanted.is_recruited:
                     self._recruit(core, crew, wanted.new)
-                if isinstance(rescale.phase, Wanted) and rescale.phase.is_recruited:
-                    self._check_disk_space(core, crew, wanted)
+                if isinstance(self._machine.phase, WantedRescale) and self._machine.phase.is_recruited:
+                    self._check_disk_space(crew, wanted)
                 return
             case Staffing() as staffing:
                 if not staffing.is_recruited:
                     self._recruit(core, crew, staffing.new)
             case Weighing() as weighing:
-                self._weigh(core, crew, weighing)
-            case Moving() as moving:
-                if moving.copies_first:
-                    self._copy(core, crew)
-            case Moved():
+                self._weigh(crew, weighing)
+            case MovingPortions():
+                self._copy(core, crew)
+            case MovingCold() | MovingRounds() | AllMoved():
                 pass
             case _:
-                assert_never(rescale.phase)
+                assert_never(self._machine.phase)
         self._pace(core)
 
-    def _tell_copies(self, core: Core) -> None:
+    def _tell_copies(self) -> None:
         """The phase that keeps them knows whether there are copies."""
         has_copies = self._parts.copying.has_begun
-        match core.rescale.phase:
+        match self._machine.phase:
             case UnderWay(course=course) if course.has_copies != has_copies:
-                core.rescale.tell(UnderWay.copies, has_copies)
+                self._machine.tell(UnderWay.copies, has_copies)
             case Burying() as burying if burying.has_copies != has_copies:
-                core.rescale.tell(Burying.copies, has_copies)
+                self._machine.tell(Burying.copies, has_copies)
             case _:
                 pass
 
@@ -96,7 +99,7 @@ class Preparing:
             case Recruits.WAITED_FOR:
                 pass
             case Recruits.THERE:
-                core.rescale.tell(Wanted.recruited)
+                self._machine.tell(WantedRescale.recruited)
             case Recruits.LATE:
                 self._no_recruits(core, crew, len(new))
             case never:
@@ -118,11 +121,11 @@ class Preparing:
             fault = NoTaskThere(hosts, count, [str(task) for task in crew.recruiting.candidates], register_s)
         if failed := crew.recruiting.failed_recruits:
             fault = RecruitsFailed(count, failed)
-        is_under_way = core.rescale.is_under_way
+        is_under_way = self._machine.is_under_way
         # A start that wants more workers than there are task slots goes on with those that it has, as after the loss of a host.
         goes_on = self._parts.spec.shrink_after_s is not None and self._parts.spec.state_location.on_cluster
         is_needed = self._wishes.is_asked_by_start and (core.goal.ends_with_rescale or not goes_on)
-        if core.rescale.mode == "cold" and (is_under_way or is_needed):
+        if self._machine.mode == "cold" and (is_under_way or is_needed):
             crew.recruiting.dismiss()
             raise fault  # nothing goes on without them
         _log.warning("no tasks for the new workers", fault=str(fault), is_under_way=is_under_way)
@@ -133,23 +136,23 @@ class Preparing:
                 _log.info(
                     "no worker is on the host that was to be replaced, so nothing has to move", host=hosts.avoided
                 )
-                self._wishes.ask(TurnRequest("abort"), core, crew)
+                self._wishes.ask(TurnRequest("abort"), crew)
         else:
-            self._wishes.drop(core, crew, str(fault))
+            self._wishes.drop(crew, str(fault))
 
-    def _check_disk_space(self, core: Core, crew: Crew, wanted: Wanted) -> None:
+    def _check_disk_space(self, crew: Crew, wanted: WantedRescale) -> None:
         """Once more before the rescale begins, when it is known to which hosts the new workers come."""
         fault = why_no_disk_space_for(wanted.wish, wanted.owned, crew, self._parts.spec.state_location)
         if fault is None:
             return
         if self._wishes.is_asked_by_start:
             raise fault
-        self._wishes.drop(core, crew, str(fault))
+        self._wishes.drop(crew, str(fault))
 
-    def _weigh(self, core: Core, crew: Crew, phase: Weighing) -> None:
+    def _weigh(self, crew: Crew, phase: Weighing) -> None:
         """Has the sources count the bytes of the slots that they are to give away."""
         intent = self._intent()
-        present = intent.change, phase.aim.target
+        present, strategy = (intent.change, phase.aim.target), phase.aim.strategy
         if self._weighing is None:
             self._weighing = present
             crew.slots.begin_weighing(slots_to_leave(phase.owned, phase.aim.target.owned))
@@ -159,54 +162,57 @@ class Preparing:
         is_wanted, self._weighing = self._weighing == present, None
         if is_wanted:  # and the rescale was not turned meanwhile
             self._parts.view.progress.note_weights(left_bytes, self._parts.monotonic())
-            core.rescale.tell(Weighing.weighed, self._planner(phase, intent))
-            self._parts.view.show(core)
+            if strategy.protocol == "batches":
+                self._machine.tell(Weighing.weighed)
+            else:
+                self._machine.tell(Weighing.planned, self._planner(phase))
+            self._parts.view.show()
 
-    def _planner(self, phase: Weighing, intent: LayoutIntent) -> Planner | None:
-        if intent.protocol == "batches":
-            return None
-        assert intent.protocol in self._parts.planners, (
-            f"the log has a rescale by {intent.protocol}, which this run has not"
-        )
+    def _planner(self, phase: Weighing) -> Planner:
+        protocol = phase.aim.strategy.protocol
+        assert protocol in self._parts.planners, f"the log has a rescale by {protocol}, which this run has not"
         target = phase.aim.target.owned
         everybody = {worker: target.get(worker, NO_SLOTS) for worker in phase.owned}
-        return self._parts.planners[intent.protocol](phase.owned, everybody, self._slots_per_round(intent, phase.ways))
+        return self._parts.planners[protocol](phase.owned, everybody, self._slots_per_round(phase))
 
     def _copy(self, core: Core, crew: Crew) -> None:
         """Has the sources copy what has to move."""
         copied_bytes, portions = self._parts.copying.take(crew)
         for portion in portions:
-            core.rescale.tell(Moving.copied, portion)
+            self._machine.tell(MovingPortions.copied, portion)
         if copied_bytes:
             self._parts.view.progress.note_copy(copied_bytes, self._parts.monotonic())
-            self._parts.view.show(core)
-        moving = core.rescale.phase
-        assert isinstance(moving, Moving)
+            self._parts.view.show()
+        moving = self._machine.phase
+        assert isinstance(moving, MovingPortions)
         if not (moving.course.is_paused or core.is_replaying(self._parts.log)):
-            wanted = self._parts.budget.portion_bytes(self._intent())
+            wanted = self._parts.budget.portion_bytes(moving.aim.strategy)
             self._parts.copying.begin(crew, moving.ways, moving.copied_portions, wanted)
 
     def _pace(self, core: Core) -> None:
         """Tells the machine whether a checkpoint has to come before the next cut, and how much a round of a planner may move."""
         is_crowded = self._is_crowded(core)
-        phase = core.rescale.phase
-        if isinstance(phase, Moving):
-            slots = 1 if phase.planner is None else self._slots_per_round(self._intent(), phase.ways)
-            if (phase.is_crowded, phase.slots_per_round) != (is_crowded, slots):
-                core.rescale.tell(Moving.paced, is_crowded=is_crowded, slots_per_round=slots)
+        phase = self._machine.phase
+        if isinstance(phase, MovingPortions | MovingRounds) and phase.is_crowded != is_crowded:
+            self._machine.tell(MovingPortions.crowded, is_crowded)
+        if isinstance(phase, MovingRounds):
+            slots = self._slots_per_round(phase)
+            if phase.slots_per_round != slots:
+                self._machine.tell(MovingRounds.sized, slots)
 
     def _is_crowded(self, core: Core) -> bool:
         """Whether a live rescale has moved so much since the last version that a checkpoint has to come first. Asks for it."""
-        version, moved = self._moved_since
-        if version != core.version.version or core.rescale.mode != "live" or moved < MOVED_BYTES_MAX:
+        if self._machine.mode != "live":
+            return False
+        if self._parts.budget.moved_bytes_since(core.version.version) < MOVED_BYTES_MAX:
             return False
         core.request_checkpoint(forced=True)
         return True
 
-    def _slots_per_round(self, intent: LayoutIntent, ways: Ways) -> int:
+    def _slots_per_round(self, phase: Weighing | MovingRounds) -> int:
         """Returns how many slots one round may move: as many as fit into the budget if all have the same size."""
-        slots_left = sum(len(slots) for slots in ways.values())
-        budget, left_bytes = self._parts.budget.bytes_max(intent), self._parts.view.progress.left_bytes or 0
+        slots_left = sum(len(slots) for slots in phase.ways.values())
+        budget, left_bytes = self._parts.budget.bytes_max(phase.aim.strategy), self._parts.view.progress.left_bytes or 0
         return max(1, slots_left * budget // left_bytes) if left_bytes > budget else max(1, slots_left)
 
     def _intent(self) -> LayoutIntent:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
+from dataclasses import dataclass
 
-from io_kafka.step_log.layout_records import LayoutIntent
+from io_kafka.step_log.layout_records import MoveStrategy
 
 COLD_CUT_BYTES = 64 << 20
 """The bytes that one cut may move while no step runs. Destination and source hold them in memory."""
@@ -58,49 +59,103 @@ too long is worse than several that are too short. With 0.5 the forecast grew so
 of a portion that is new is estimated with the same weight."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class MadeCut:
+    """All that is measured of one cut. `slots`: how many have moved. `moved_bytes`: those that the cut itself has moved. `copied_bytes`: of its
+    portion, those that were copied before; None if its slots were not copied. `version`: the last complete one at that moment."""
+
+    slots: int
+    moved_bytes: int
+    took_ms: float
+    copied_bytes: int | None
+    version: int
+
+
+@dataclass(frozen=True)
+class _CutsSinceStep:
+    """The cuts since the last step, or since a moment at which no step came. `took_ms`: all of them together. `steps_due`: how many steps come
+    before the next cut, as the last one has left it."""
+
+    count: int = 0
+    took_ms: float = 0.0
+    steps_due: int = 0
+
+
+NO_CUTS = _CutsSinceStep()
+
+
+@dataclass(frozen=True)
+class _MovedSince:
+    """How many bytes cuts have moved since this version was complete."""
+
+    version: int
+    moved_bytes: int
+
+
 class CutBudget:
-    """Outlives a rescale and a recovery, because the disks and the steps stay what they are."""
+    """What steps and cuts have taken so far. It outlives a rescale and a recovery, because the disks and the steps stay what they are."""
 
     def __init__(self) -> None:
         self._step_ms: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self._write_ms: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self._bytes_per_ms = BYTES_PER_MS_FIRST
         self._new_share: float | None = None  # the part of a portion that was new when it moved
+        self._since_step = NO_CUTS
+        self._since_version = _MovedSince(-1, 0)
 
     def note_step(self, took_ms: float, write_ms: float) -> None:
         """A step has taken so long, from its division to the end of the write of its output; and that write alone."""
         self._step_ms.append(took_ms)
         self._write_ms.append(write_ms)
+        self._since_step = NO_CUTS
 
-    def note_cut(self, moved_bytes: int, took_ms: float) -> None:
-        """A cut has taken so long. A small one says more of messages than of bytes, so it does not count."""
-        if moved_bytes >= LIVE_CUT_BYTES_MIN:
-            rate = moved_bytes / max(took_ms, 0.1)
+    def note_cut(self, cut: MadeCut) -> int:
+        """A cut was made. Returns how many steps come before the next one of a live rescale."""
+        if cut.copied_bytes is not None:
+            self._note_portion(cut.copied_bytes, cut.moved_bytes)
+        self._note_rate(cut)
+        of = self._since_version
+        before = of.moved_bytes if of.version == cut.version else 0
+        self._since_version = _MovedSince(cut.version, before + cut.moved_bytes)
+        # If steps were due and none has come, there was nothing to read, and cuts delay nobody then.
+        since = NO_CUTS if self._since_step.steps_due else self._since_step
+        count, took_ms = since.count + 1, since.took_ms + cut.took_ms
+        self._since_step = _CutsSinceStep(count, took_ms, self._steps_between(took_ms, count))
+        return self._since_step.steps_due
+
+    def moved_bytes_since(self, version: int) -> int:
+        """How many bytes cuts have moved since this version, which is the last complete one."""
+        return self._since_version.moved_bytes if self._since_version.version == version else 0
+
+    def _note_rate(self, cut: MadeCut) -> None:
+        """A small cut says more of messages than of bytes, so it does not count."""
+        if cut.moved_bytes >= LIVE_CUT_BYTES_MIN:
+            rate = cut.moved_bytes / max(cut.took_ms, 0.1)
             self._bytes_per_ms = min(rate, self._bytes_per_ms + RATE_WEIGHT * (rate - self._bytes_per_ms))
 
-    def note_portion(self, copied_bytes: int, moved_bytes: int) -> None:
+    def _note_portion(self, copied_bytes: int, moved_bytes: int) -> None:
         """A portion has moved, of which so much was copied before, and so much was new."""
         share = max(NEW_SHARE_MIN, moved_bytes / max(1, copied_bytes))
         before = self._new_share
         self._new_share = share if before is None or share > before else before + RATE_WEIGHT * (share - before)
 
-    def portion_bytes(self, intent: LayoutIntent) -> int:
-        """About how many bytes a portion of this rescale is to have."""
+    def portion_bytes(self, strategy: MoveStrategy) -> int:
+        """About how many bytes a portion of such a rescale is to have."""
         if self._new_share is None:
             wanted = PORTION_BYTES_FIRST
         else:
-            wanted = min(PORTION_BYTES_MAX, max(PORTION_BYTES_MIN, int(self.bytes_max(intent) / self._new_share)))
-        return wanted if intent.budget_bytes is None else min(wanted, intent.budget_bytes)
+            wanted = min(PORTION_BYTES_MAX, max(PORTION_BYTES_MIN, int(self.bytes_max(strategy) / self._new_share)))
+        return wanted if strategy.budget_bytes is None else min(wanted, strategy.budget_bytes)
 
-    def bytes_max(self, intent: LayoutIntent) -> int:
-        """The bound of the next cut of this rescale."""
-        if intent.mode == "cold":
+    def bytes_max(self, strategy: MoveStrategy) -> int:
+        """The bound of the next cut of such a rescale."""
+        if strategy.mode == "cold":
             return COLD_CUT_BYTES
-        added_ms = LIVE_CUT_SHARE * self._step_median_ms if intent.budget_ms is None else intent.budget_ms
+        added_ms = LIVE_CUT_SHARE * self._step_median_ms if strategy.budget_ms is None else strategy.budget_ms
         timed = max(LIVE_CUT_BYTES_MIN, int(self._bytes_per_ms * added_ms))
-        return timed if intent.budget_bytes is None else min(timed, intent.budget_bytes)
+        return timed if strategy.budget_bytes is None else min(timed, strategy.budget_bytes)
 
-    def steps_between(self, cuts_ms: float, cuts: int) -> int:
+    def _steps_between(self, cuts_ms: float, cuts: int) -> int:
         """How many steps come before the next cut, if so many cuts since the last step have taken `cuts_ms` together. Then cuts take at most
         LIVE_SHARE of the time of a busy service. 0 if there is time for one more cut before the next step."""
         write_ms = statistics.median(self._write_ms or [0.0])

@@ -46,7 +46,7 @@ def why_no_disk_space_for(
 ) -> NoDiskSpace | None:
     """Returns why the disks of the hosts have no space for the rescale; None if they have. It looks at the hosts that are known by now: before
     there are tasks for new workers, their hosts are not, unless there is one host. `owned`: the slots of the workers now."""
-    target, disk_use = wish.target, crew.disk_use
+    target, disk_use = wish.aim.target, crew.disk_use
     host_of = {number: use.host for number, use in disk_use.items()}
     free = {use.host: use.free_bytes for use in disk_use.values()}
     names = {member.folder_name: f"host {member.host}" for member in crew.members.values()}

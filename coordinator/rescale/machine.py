@@ -12,33 +12,35 @@ from typing import assert_never
 from base.machine import Machine
 from base.slots import NO_SLOTS, SlotSet, why_no_partition
 from coordinator.boundary import Boundary
-from coordinator.rescale.actions import RescaleAction
+from coordinator.rescale.actions import Aim, RescaleAction
 from coordinator.rescale.phases import (
-    Aim,
+    AllMoved,
     Burying,
     Idle,
-    Moved,
     Moving,
+    MovingCold,
+    MovingPortions,
+    MovingRounds,
     Phase,
     Staffing,
     UnderWay,
-    Wanted,
+    WantedRescale,
     Weighing,
     resume,
 )
 from coordinator.rescale.ways import Owned, missing_members, moves
-from io_kafka.step_log.layout_records import RescaleMode, Target
+from io_kafka.step_log.layout_records import RescaleMode
 from io_kafka.step_log.layout_rules import why_not_owned
 from io_kafka.step_log.state import StepLogState
 
 
 class Rescale(Machine[Phase]):
-    """The rescales of one run since its last recovery."""
+    """The rescales of one run, which `Rescaling` owns (rescaling.py). The core asks it, and passes on what is reported of actions and steps. The
+    shell tells it everything else."""
 
-    @staticmethod
-    def resume(owned: Owned, log: StepLogState) -> Rescale:
-        """`owned`: the owners in the version that was opened."""
-        return Rescale(resume(owned, log.rescale, log.target))
+    def recovered(self, owned: Owned, log: StepLogState) -> None:
+        """Other workers go on. `owned`: the owners in the version that was opened."""
+        self.begin_again(resume(owned, log.rescale, log.target), "recovered")
 
     @property
     def owned(self) -> Owned:
@@ -58,7 +60,7 @@ class Rescale(Machine[Phase]):
     @property
     def is_moved(self) -> bool:
         """Whether all slots have the owners to which the rescale under way leads."""
-        return isinstance(self.phase, Moved)
+        return isinstance(self.phase, AllMoved)
 
     @property
     def is_paused(self) -> bool:
@@ -66,45 +68,27 @@ class Rescale(Machine[Phase]):
         return isinstance(self.phase, UnderWay) and self.phase.course.is_paused
 
     @property
-    def mode(self) -> RescaleMode | None:
-        """The mode of the rescale that is wanted or under way; None without one."""
+    def aim(self) -> Aim | None:
+        """What the rescale that is wanted or under way is to do; None without one."""
         match self.phase:
             case Idle() | Burying():
                 return None
-            case Wanted(wish=wish):
-                return wish.mode
+            case WantedRescale(wish=wish):
+                return wish.aim
             case UnderWay(aim=aim):
-                return aim.mode
+                return aim
             case _:
                 assert_never(self.phase)
 
     @property
-    def target(self) -> Target | None:
-        """Where the rescale that is wanted or under way leads to; None without one."""
-        match self.phase:
-            case Idle() | Burying():
-                return None
-            case Wanted(wish=wish):
-                return wish.target
-            case UnderWay(aim=aim):
-                return aim.target
-            case _:
-                assert_never(self.phase)
+    def mode(self) -> RescaleMode | None:
+        """The mode of the rescale that is wanted or under way; None without one."""
+        return None if self.aim is None else self.aim.strategy.mode
 
     @property
     def blocks_steps(self) -> bool:
         """Whether no step may begin."""
-        match self.phase:
-            case Idle() | Burying():
-                return False
-            case Wanted(wish=wish):
-                return wish.mode == "cold"
-            case Moving():
-                return self.phase.blocks_steps
-            case Staffing(aim=aim) | Weighing(aim=aim) | Moved(aim=aim):
-                return aim.mode == "cold"
-            case _:
-                assert_never(self.phase)
+        return self.phase.blocks_steps
 
     def next(self, log: StepLogState, at: Boundary) -> RescaleAction | None:
         """What is to be done while the workers have no step; None if nothing is due."""
@@ -134,7 +118,7 @@ class Rescale(Machine[Phase]):
         match phase:
             case Idle():
                 return  # each action of the core asks, and nobody owns anything else than in the layout
-            case Wanted():
+            case WantedRescale():
                 assert phase.is_recruited or phase.new, self.with_story("no worker is new, and tasks are waited for")
             case Burying():
                 for worker in phase.leaving:
@@ -146,10 +130,10 @@ class Rescale(Machine[Phase]):
         for why_not in (why_no_partition(self.owned), why_not_owned(self.owned, log.layout_ground)):
             assert why_not is None, self.with_story(why_not)
 
-    def _check_under_way(self, phase: Staffing | Weighing | Moving | Moved, log: StepLogState) -> None:
+    def _check_under_way(self, phase: Staffing | Weighing | Moving | AllMoved, log: StepLogState) -> None:
         intent, target = log.rescale, log.target
         assert intent is not None and target is not None
-        said = Aim(intent.mode, intent.protocol, target)
+        said, strategy = Aim(target, intent.strategy), intent.strategy
         assert phase.aim == said, self.with_story(f"the rescale leads to {phase.aim}, and that of the log to {said}")
         new = missing_members(target.members, phase.owned)
         if isinstance(phase, Staffing):
@@ -158,23 +142,25 @@ class Rescale(Machine[Phase]):
         assert not new, self.with_story(f"workers {new} are missing in the phase {type(phase).__name__}")
         ways = moves(phase.owned, target.owned)
         match phase:
-            case Moved():
+            case AllMoved():
                 assert not ways, self.with_story(f"{ways} have to move still")
                 return
             case Weighing():
                 pass
-            case Moving():
-                is_planned = phase.planner is not None
-                assert is_planned == (phase.aim.protocol != "batches"), self.with_story("a planner of another protocol")
-                assert is_planned or not phase.is_within_round, self.with_story("a round without a planner")
+            case MovingCold():
+                assert said.is_cold, self.with_story("a live rescale moves its slots as a cold one")
+            case MovingPortions():
+                is_copying = (strategy.mode, strategy.protocol) == ("live", "batches")
+                assert is_copying, self.with_story("slots are copied in a rescale that moves them without that")
                 self._check_copies(phase)
+            case MovingRounds():
+                assert strategy.protocol != "batches", self.with_story("a planner in a rescale without a protocol")
             case _:
                 assert_never(phase)
         assert phase.ways == ways != {}, self.with_story(f"{phase.ways} are to move, and {ways} have to")
 
-    def _check_copies(self, phase: Moving) -> None:
+    def _check_copies(self, phase: MovingPortions) -> None:
         portions = phase.copied_portions
-        assert phase.copies_first or not portions, self.with_story("copies where slots move without them")
         for slots, source, destination in portions:
             way = phase.ways.get((source, destination), NO_SLOTS)
             assert slots != NO_SLOTS and slots.is_within(way), self.with_story(f"{slots} were copied and do not move")

@@ -1,47 +1,56 @@
 """The phases of a rescale, and the events that lead from one to the next.
 
-    Idle -> Wanted -> Staffing -> Weighing -> Moving -> Moved -> Burying -> Idle
+    Idle -> WantedRescale -> Staffing -> Weighing -> MovingCold | MovingPortions | MovingRounds -> AllMoved -> Burying -> Idle
 
-    phase      what it waits for                                     next action
-    Idle       a request                                             -
-    Wanted     tasks for the workers that are new                    LogRescale
-    Staffing   the same, after a crash or a turn                     Staff: they are made, and all workers join each other
-    Weighing   the sources count the bytes of the slots that go      -
-    Moving     one boundary per cut; in a live rescale for a copy    Cut
-    Moved      a checkpoint that has the owners of the target        - (the core makes the checkpoint)
-    Burying    the end of folds and copies                           Bury: workers without slots leave
+    phase            what it waits for                                  next action
+    Idle             a request                                          -
+    WantedRescale    tasks for the workers that are new                 LogRescale
+    Staffing         the same, after a crash or a turn                  Staff: they are made, and all workers join each other
+    Weighing         the sources count the bytes of the slots that go   -
+    MovingCold       nothing                                            Cut: the first slots of a way
+    MovingPortions   the copy of a portion, and some steps              Cut: the portion
+    MovingRounds     some steps, before each round                      Cut: the move that the planner names
+    AllMoved         a checkpoint that has the owners of the target     - (the core makes the checkpoint)
+    Burying          the end of folds and copies                        Bury: workers without slots leave
 
-    phase      event       next phase
-    Idle       requested   Wanted
-    Wanted     recruited   Wanted
-    Wanted     refused     Idle
-    Wanted     intended    Staffing; without new workers Weighing; without slots to move Moved
-    Staffing   recruited   Staffing
-    Staffing   staffed     Weighing; without slots to move Moved
-    Weighing   weighed     Moving
-    Moving     copied      Moving
-    Moving     paused      Moving, without what was copied
-    Moving     paced       Moving
-    Moving     cut         Moving; after the last one Moved
-    Moved      completed   Burying; if nobody leaves Idle
-    Burying    copies      Burying
-    Burying    buried      Idle
-    UnderWay   turned      Staffing; without new workers Weighing; without slots to move Moved
-    UnderWay   paused      the same
-    UnderWay   copies      the same
-    UnderWay   stepped     the same
-    UnderWay   rested      the same
+    phase            event       next phase
+    Idle             requested   WantedRescale
+    WantedRescale    recruited   WantedRescale
+    WantedRescale    refused     Idle
+    WantedRescale    intended    Staffing; without new workers Weighing; without slots to move AllMoved
+    Staffing         recruited   Staffing
+    Staffing         staffed     Weighing; without slots to move AllMoved
+    Weighing         weighed     MovingCold; in a live rescale MovingPortions
+    Weighing         planned     MovingRounds
+    MovingCold       cut         MovingCold; after the last one AllMoved
+    MovingPortions   copied      MovingPortions
+    MovingPortions   paused      MovingPortions, without what was copied
+    MovingPortions   crowded     MovingPortions
+    MovingPortions   cut         MovingPortions; after the last one AllMoved
+    MovingRounds     crowded     MovingRounds
+    MovingRounds     sized       MovingRounds
+    MovingRounds     cut         MovingRounds; after the last one AllMoved
+    AllMoved         completed   Burying; if nobody leaves Idle
+    Burying          copies      Burying
+    Burying          buried      Idle
+    UnderWay         turned      Staffing; without new workers Weighing; without slots to move AllMoved
+    UnderWay         paused      the same
+    UnderWay         copies      the same
+    UnderWay         stepped     the same
+    UnderWay         rested      the same
 
-UnderWay stands for the phases from Staffing to Moved, in which the log has the rescale. After a crash `resume` gives the phase, as
+UnderWay stands for the phases from Staffing to AllMoved, in which the log has the rescale. After a crash `resume` gives the phase, as
 `turned` does.
 
-A **cold** rescale lets no step begin from the request until it is settled, and makes one cut after the other. In a **live** one the sources
-copy **portions** of neighbouring slots beside the steps. Each portion that is copied is moved by one cut, between two steps, which moves what is
-new since the copy was made; the next portion is copied meanwhile. After a cut as many steps go as the shell says (cut_budget.py). While nothing
-is to be read or the steps are paused, cuts do not wait for steps.
+There are three ways to move slots, and each is a phase:
 
-Which slots a cut moves is decided here, in **batches**: a cold cut moves the first slots of a way, and a live one a portion. Or, in a live
-rescale, a planner decides it (planner.py). Such cuts move slots that were not copied.
+- **cold**: no step begins from the request until the rescale is settled, and one cut follows the other.
+- **live, in portions**: the sources copy portions of neighbouring slots beside the steps. Each portion that is copied is moved by one cut,
+  between two steps, which moves what is new since the copy was made. The next portion is copied meanwhile.
+- **live, in rounds**: a planner decides which slots move together (planner.py). They were not copied.
+
+After a cut of a live rescale as many steps go as the shell says (cut_budget.py). While nothing is to be read or the steps are paused, cuts do
+not wait for steps.
 """
 
 from __future__ import annotations
@@ -52,19 +61,10 @@ from typing import Self, assert_never
 
 from base.slots import drop_empty
 from coordinator.boundary import Boundary
-from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff, Wish
+from coordinator.rescale.actions import Aim, Bury, Cut, LogRescale, Staff, Wish
 from coordinator.rescale.planner import Planner
 from coordinator.rescale.ways import Owned, Portion, Ways, missing_members, moves, slots_of
-from io_kafka.step_log.layout_records import CutProtocol, LayoutIntent, RescaleMode, Target
-
-
-@dataclass(frozen=True)
-class Aim:
-    """What the log says of the rescale under way."""
-
-    mode: RescaleMode
-    protocol: CutProtocol
-    target: Target
+from io_kafka.step_log.layout_records import LayoutIntent, Target
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,10 @@ class RescaleCourse:
     steps_due: int
     cuts: int
 
+    def with_cut(self, steps_between: int) -> RescaleCourse:
+        """The course after one more cut. `steps_between`: how many steps come before the next one."""
+        return replace(self, steps_due=steps_between, cuts=self.cuts + 1)
+
 
 COURSE_FIRST = RescaleCourse(is_paused=False, has_copies=False, steps_due=0, cuts=0)
 
@@ -88,15 +92,20 @@ class Idle:
 
     owned: Owned
 
+    @property
+    def blocks_steps(self) -> bool:
+        """Here and in all phases: whether no step may begin."""
+        return False
+
     def next(self, at: Boundary) -> None:
         return None
 
-    def requested(self, wish: Wish) -> Wanted:
-        return Wanted(self.owned, wish, is_recruited=not missing_members(wish.target.members, self.owned))
+    def requested(self, wish: Wish) -> WantedRescale:
+        return WantedRescale(self.owned, wish, is_recruited=not missing_members(wish.aim.target.members, self.owned))
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedRescale:
     """The log does not have the rescale yet. `is_recruited`: whether there are tasks for all workers that are new."""
 
     owned: Owned
@@ -106,34 +115,41 @@ class Wanted:
     @property
     def new(self) -> tuple[int, ...]:
         """The workers that the rescale needs and that are not there yet."""
-        return missing_members(self.wish.target.members, self.owned)
+        return missing_members(self.wish.aim.target.members, self.owned)
+
+    @property
+    def blocks_steps(self) -> bool:
+        return self.wish.aim.is_cold
 
     def next(self, at: Boundary) -> LogRescale | None:
-        may_begin = self.wish.mode == "cold" or not at.is_replaying
-        return LogRescale(self.wish) if self.is_recruited and may_begin and not at.is_checkpointing else None
+        may_begin = self.is_recruited and not at.is_checkpointing
+        return LogRescale(self.wish) if may_begin and _may_act(self.wish.aim, at) else None
 
-    def recruited(self) -> Wanted:
+    def recruited(self) -> WantedRescale:
         return replace(self, is_recruited=True)
 
     def refused(self) -> Idle:
         """There are no tasks for the workers that are new, or no room, or the wish was taken back."""
         return Idle(self.owned)
 
-    def intended(self, intent: LayoutIntent) -> Staffing | Weighing | Moved:
+    def intended(self) -> Staffing | Weighing | AllMoved:
         """The intent is in the log."""
-        aim = Aim(intent.mode, intent.protocol, intent.target)
-        return _first_phase(self.owned, aim, COURSE_FIRST, is_recruited=self.is_recruited)
+        return _first_phase(self.owned, self.wish.aim, COURSE_FIRST, is_recruited=self.is_recruited)
 
 
 @dataclass(frozen=True)
 class UnderWay:
-    """What all phases have in which the log has a rescale."""
+    """What all phases have in which the log has a rescale. `aim`: as the log has it, with the target of the last turn."""
 
     owned: Owned
     aim: Aim
     course: RescaleCourse
 
-    def turned(self, target: Target) -> Staffing | Weighing | Moved:
+    @property
+    def blocks_steps(self) -> bool:
+        return self.aim.is_cold
+
+    def turned(self, target: Target) -> Staffing | Weighing | AllMoved:
         """The log has another target. What the sources have counted and copied was for other slots."""
         return _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)
 
@@ -169,7 +185,7 @@ class Staffing(UnderWay):
     def recruited(self) -> Staffing:
         return replace(self, is_recruited=True)
 
-    def staffed(self, owned: Owned) -> Weighing | Moved:
+    def staffed(self, owned: Owned) -> Weighing | AllMoved:
         """All workers of the target are there."""
         assert drop_empty(owned) == drop_empty(self.owned), "slots moved with the new workers"
         begun = _first_phase(owned, self.aim, self.course, is_recruited=False)
@@ -186,15 +202,28 @@ class Weighing(UnderWay):
     def next(self, at: Boundary) -> None:
         return None
 
-    def weighed(self, planner: Planner | None) -> Moving:
-        """The sources know the bytes of their slots. `planner`: of the rescale's protocol; None if it moves slots in batches."""
-        assert (planner is None) == (self.aim.protocol == "batches"), f"a planner for {self.aim.protocol}: {planner}"
-        return Moving(
+    def weighed(self) -> MovingCold | MovingPortions:
+        """The sources know the bytes of their slots, which move in batches."""
+        strategy = self.aim.strategy
+        assert strategy.protocol == "batches", f"a rescale by {strategy.protocol} without a planner"
+        match strategy.mode:
+            case "cold":
+                return MovingCold(self.owned, self.aim, self.course, self.ways)
+            case "live":
+                return MovingPortions(
+                    self.owned, self.aim, self.course, self.ways, copied_portions=(), is_crowded=False
+                )
+            case _:
+                assert_never(strategy.mode)
+
+    def planned(self, planner: Planner) -> MovingRounds:
+        """The sources know the bytes of their slots, and `planner` decides which of them move together."""
+        assert self.aim.strategy.protocol != "batches", f"a planner of batches: {planner}"
+        return MovingRounds(
             self.owned,
             self.aim,
-            course=self.course,
-            ways=self.ways,
-            copied_portions=(),
+            self.course,
+            self.ways,
             is_crowded=False,
             planner=planner,
             slots_per_round=1,
@@ -203,93 +232,117 @@ class Weighing(UnderWay):
 
 
 @dataclass(frozen=True)
-class Moving(UnderWay):
-    """`copied_portions`: those that were copied and have not moved, the oldest one first. `is_crowded`: whether a checkpoint has to come before
-    the next cut. `planner`: of the rescale's protocol, if it goes by one; `slots_per_round`: how many slots one round of it may move;
-    `is_within_round`: whether it has begun what has to end before a step."""
+class MovingCold(UnderWay):
+    """Slots move while no step runs."""
+
+    ways: Ways
+
+    def next(self, at: Boundary) -> Cut | None:
+        if self.course.is_paused:
+            return None
+        source, destination = sorted(self.ways)[self.course.cuts % len(self.ways)]  # the pairs take turns
+        return Cut(self.ways[source, destination], source, destination, is_whole=False)
+
+    def cut(self, owned: Owned, steps_between: int) -> MovingCold | AllMoved:
+        """Here and in the other two phases: some slots have another owner. `steps_between`: how many steps come before the next cut of a live
+        rescale, unless none comes."""
+        course, ways = self.course.with_cut(steps_between), moves(owned, self.aim.target.owned)
+        if not ways:
+            return AllMoved(owned, self.aim, course, messages=None)
+        return replace(self, owned=owned, course=course, ways=ways)
+
+
+@dataclass(frozen=True)
+class MovingPortions(UnderWay):
+    """Slots move between steps, and are copied before. `copied_portions`: those that were copied and have not moved, the oldest one first.
+    `is_crowded`, here and in the next phase: whether a checkpoint has to come before the next cut."""
 
     ways: Ways
     copied_portions: tuple[Portion, ...]
     is_crowded: bool
-    planner: Planner | None
-    slots_per_round: int
-    is_within_round: bool
 
     def next(self, at: Boundary) -> Cut | None:
-        if not _may_act(self.aim, at) or not (self.is_within_round or self._may_cut):
+        if not self.copied_portions or not _may_cut(self, at):
             return None
-        if self.planner is not None:
-            move = self.planner.next(self.slots_per_round)
-            assert move is not None, f"{self.aim.protocol} has ended, and slots have other owners than in the target"
-            return Cut(move.slots, move.source, move.destination, is_whole=True)
-        if self.copies_first:
-            if not self.copied_portions:
-                return None
-            portion = self.copied_portions[0]
-            return Cut(portion.slots, portion.source, portion.destination, is_whole=True)
-        source, destination = sorted(self.ways)[self.course.cuts % len(self.ways)]  # the pairs take turns
-        return Cut(self.ways[source, destination], source, destination, is_whole=False)
+        portion = self.copied_portions[0]
+        return Cut(portion.slots, portion.source, portion.destination, is_whole=True)
 
-    @property
-    def copies_first(self) -> bool:
-        """Whether slots are copied before they move."""
-        return self.aim.mode == "live" and self.planner is None
+    def crowded(self, is_crowded: bool) -> MovingPortions:
+        """The shell has looked at what was moved since the last version."""
+        return replace(self, is_crowded=is_crowded)
 
-    @property
-    def _may_cut(self) -> bool:
-        if self.course.is_paused:
-            return False
-        match self.aim.mode:
-            case "cold":
-                return True
-            case "live":
-                return not self.is_crowded and self.course.steps_due == 0
-            case _:
-                assert_never(self.aim.mode)
-
-    @property
-    def blocks_steps(self) -> bool:
-        """Whether no step may begin."""
-        match self.aim.mode:
-            case "cold":
-                return True
-            case "live":
-                return self.is_within_round
-            case _:
-                assert_never(self.aim.mode)
-
-    def paced(self, *, is_crowded: bool, slots_per_round: int) -> Moving:
-        """The shell has looked at what was moved since the last version, and at what one round may move."""
-        return replace(self, is_crowded=is_crowded, slots_per_round=slots_per_round)
-
-    def paused(self, is_paused: bool) -> Moving:
+    def paused(self, is_paused: bool) -> MovingPortions:
         """What was copied gets old in a pause, and a cut of it would be large. So it is copied again."""
         return replace(super().paused(is_paused), copied_portions=() if is_paused else self.copied_portions)
 
-    def copied(self, portion: Portion) -> Moving:
+    def copied(self, portion: Portion) -> MovingPortions:
         """The destination has copies of all that the slots of the portion had when their copy began."""
-        assert self.copies_first, f"a copy in a rescale that is {self.aim.mode}, by {self.aim.protocol}"
         return replace(self, copied_portions=(*self.copied_portions, portion))
 
-    def cut(self, owned: Owned, steps_between: int) -> Moving | Moved:
-        """Some slots have another owner. `steps_between`: how many steps come before the next cut of a live rescale, unless none comes."""
-        is_within_round = self.planner is not None and self.planner.note_move(owned)
-        course = replace(self.course, steps_due=steps_between, cuts=self.course.cuts + 1)
-        ways = moves(owned, self.aim.target.owned)
+    def cut(self, owned: Owned, steps_between: int) -> MovingPortions | AllMoved:
+        """See MovingCold."""
+        course, ways = self.course.with_cut(steps_between), moves(owned, self.aim.target.owned)
         if not ways:
-            assert self.planner is None or self.planner.next(self.slots_per_round) is None, "slots move on"
-            return Moved(owned, self.aim, course, self.planner)
+            return AllMoved(owned, self.aim, course, messages=None)
         left = tuple(portion for portion in self.copied_portions if portion.slots.is_within(slots_of(ways)))
-        return replace(
-            self, owned=owned, course=course, ways=ways, copied_portions=left, is_within_round=is_within_round
-        )
+        return replace(self, owned=owned, course=course, ways=ways, copied_portions=left)
 
 
 @dataclass(frozen=True)
-class Moved(UnderWay):
-    """All slots have the owners of the target. `planner`: the one that has ended; None in batches."""
+class MovingRounds(UnderWay):
+    """Slots move between steps, as the planner of the rescale's protocol says. `slots_per_round`: how many of them one round may move.
+    `is_within_round`: whether a round has begun, which has to end before a step."""
 
-    planner: Planner | None
+    ways: Ways
+    is_crowded: bool
+    planner: Planner
+    slots_per_round: int
+    is_within_round: bool
+
+    @property
+    def blocks_steps(self) -> bool:
+        return self.is_within_round
+
+    def next(self, at: Boundary) -> Cut | None:
+        if at.is_replaying or not (self.is_within_round or _may_cut(self, at)):
+            return None
+        move = self.planner.next(self.slots_per_round)
+        assert move is not None, f"{self.aim.strategy} has ended, and slots have other owners than in the target"
+        return Cut(move.slots, move.source, move.destination, is_whole=True)
+
+    def crowded(self, is_crowded: bool) -> MovingRounds:
+        """See MovingPortions."""
+        return replace(self, is_crowded=is_crowded)
+
+    def sized(self, slots_per_round: int) -> MovingRounds:
+        """The shell has looked at how many slots one round may move."""
+        return replace(self, slots_per_round=slots_per_round)
+
+    def cut(self, owned: Owned, steps_between: int) -> MovingRounds | AllMoved:
+        """See MovingCold."""
+        is_within_round = self.planner.note_move(owned)
+        course, ways = self.course.with_cut(steps_between), moves(owned, self.aim.target.owned)
+        if not ways:
+            assert self.planner.next(self.slots_per_round) is None, "slots move on"
+            return AllMoved(owned, self.aim, course, self.planner.messages)
+        return replace(self, owned=owned, course=course, ways=ways, is_within_round=is_within_round)
+
+
+Moving = MovingCold | MovingPortions | MovingRounds
+
+
+def _may_cut(phase: MovingPortions | MovingRounds, at: Boundary) -> bool:
+    """Whether a live rescale may make a cut that does not belong to a round which has begun."""
+    course = phase.course
+    return not (at.is_replaying or course.is_paused or phase.is_crowded or course.steps_due)
+
+
+@dataclass(frozen=True)
+class AllMoved(UnderWay):
+    """All slots have the owners of the target. `messages`: how many the machines of its protocol have sent each other, which people see; None if
+    it was without a planner."""
+
+    messages: int | None
 
     def next(self, at: Boundary) -> None:
         return None
@@ -309,6 +362,10 @@ class Burying:
     leaving: tuple[int, ...]
     has_copies: bool
 
+    @property
+    def blocks_steps(self) -> bool:
+        return False
+
     def next(self, at: Boundary) -> Bury | None:
         # They take part in a fold that is under way, and in a copy.
         return None if at.is_checkpointing or self.has_copies else Bury(self.leaving)
@@ -322,26 +379,28 @@ class Burying:
         return Idle(owned)
 
 
-Phase = Idle | Wanted | Staffing | Weighing | Moving | Moved | Burying
+Phase = Idle | WantedRescale | Staffing | Weighing | MovingCold | MovingPortions | MovingRounds | AllMoved | Burying
 
 
-def resume(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> Idle | Staffing | Weighing | Moved:
+def resume(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> Idle | Staffing | Weighing | AllMoved:
     """The phase of a run that has opened a version in which workers own these slots. `intent`: of the rescale that the log has; `target`:
     where it leads to now."""
     if intent is None or target is None:
         return Idle(owned)
-    return _first_phase(owned, Aim(intent.mode, intent.protocol, target), COURSE_FIRST, is_recruited=False)
+    return _first_phase(owned, Aim(target, intent.strategy), COURSE_FIRST, is_recruited=False)
 
 
-def _first_phase(owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited: bool) -> Staffing | Weighing | Moved:
+def _first_phase(
+    owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited: bool
+) -> Staffing | Weighing | AllMoved:
     """The phase of a rescale by what is left to do, before anything was counted or copied."""
     if new := missing_members(aim.target.members, owned):
         return Staffing(owned, aim, course, new, is_recruited)
     if ways := moves(owned, aim.target.owned):
         return Weighing(owned, aim, course, ways)
-    return Moved(owned, aim, course, planner=None)
+    return AllMoved(owned, aim, course, messages=None)
 
 
 def _may_act(aim: Aim, at: Boundary) -> bool:
     """A live rescale waits for the end of a replay."""
-    return aim.mode == "cold" or not at.is_replaying
+    return aim.is_cold or not at.is_replaying

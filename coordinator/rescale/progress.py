@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from coordinator.rescale.cut_budget import MadeCut
 
-class Progress:
+
+class RescaleProgress:
     """The progress of one rescale in this run. The rescale began at `now`, or went on then. `left_bytes`: None until the sources have counted.
     `seconds`: from then to the last cut, without the time in which a user had paused the rescale. `longest_pause_ms`: the longest time in which
     no step could begin because of the rescale. `longest_step_ms`: of the steps meanwhile."""
@@ -52,16 +54,16 @@ class Progress:
         """A step has ended during the rescale."""
         self.longest_step_ms = max(self.longest_step_ms, took_ms)
 
-    def note_cut(self, slots: int, moved_bytes: int, took_ms: float, now: float) -> None:
+    def note_cut(self, cut: MadeCut, now: float) -> None:
         """A cut has ended."""
         self.cuts += 1
-        self.slots_moved += slots
-        self.moved_bytes += moved_bytes
+        self.slots_moved += cut.slots
+        self.moved_bytes += cut.moved_bytes
         self.seconds = self._moving_s(now)
         if self.left_bytes is not None:
-            self.left_bytes = max(0, self.left_bytes - moved_bytes)
-        self.longest_cut_ms = max(self.longest_cut_ms, took_ms)
-        self.cuts_ms += took_ms
+            self.left_bytes = max(0, self.left_bytes - cut.moved_bytes)
+        self.longest_cut_ms = max(self.longest_cut_ms, cut.took_ms)
+        self.cuts_ms += cut.took_ms
 
     def note_copy(self, copied_bytes: int, now: float) -> None:
         """So much was copied beside the steps."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from base.fault import ExitCode, Fault
 from engine.model.layout import Policy
-from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
+from io_kafka.step_log.layout_records import MoveStrategy
 
 
 class RescaleRefused(Fault):
@@ -27,15 +27,11 @@ class LayoutIsAsAsked(RescaleRefused):
 
 @dataclass(frozen=True)
 class RescaleRequest:
-    """Rescale to so many workers. `policy`: None keeps that of the layout. `budget_bytes` and `budget_ms` bound one cut of a live
-    change; None leaves the bound to Stepwell. `protocol`: what decides which slots a cut of a live rescale moves."""
+    """Rescale to so many workers. `policy`: None keeps that of the layout."""
 
     workers: int
-    mode: RescaleMode
+    strategy: MoveStrategy
     policy: Policy | None = None
-    budget_bytes: int | None = None
-    budget_ms: float | None = None
-    protocol: CutProtocol = "batches"
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,15 @@ import structlog
 
 from base.slots import NO_SLOTS
 from coordinator.core import Core
+from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
 from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
-from coordinator.rescale.beside_steps import Preparing
+from coordinator.rescale.beside_steps import RescaleBesideSteps
 from coordinator.rescale.copying import Copying
-from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget
+from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget, MadeCut
 from coordinator.rescale.hosts import tasks_for
-from coordinator.rescale.phases import Moving
+from coordinator.rescale.machine import Rescale
+from coordinator.rescale.phases import Idle, MovingPortions
 from coordinator.rescale.planner import Planners
 from coordinator.rescale.recruiting import RescaleRecruits
 from coordinator.rescale.requests import LayoutRequest
@@ -30,9 +32,8 @@ from coordinator.rescale.view import RescaleView
 from coordinator.rescale.ways import Portion
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
-from coordinator.starting.database_names import birth_of
-from coordinator.starting.standings import ExpectedDatabases
-from coordinator.starting.start import StartFindings
+from coordinator.starting.workers.database_names import birth_of
+from coordinator.starting.workers.standings import ExpectedDatabases
 from coordinator.status import StatusBoard
 from engine.resident.crew import Crew
 from engine.resident.launcher import Launcher
@@ -45,66 +46,73 @@ from storage.transaction import CutNumber
 _log = structlog.get_logger("coordinator.rescale")
 
 
-class Rescaling:
-    """The rescales of one run. `births`: of the workers."""
+class Rescaling(LoopPart):
+    """It owns what the rescales of one run are made of: the machine, which the core asks; the wishes of users and of the start; and what is done
+    beside the steps. All of it outlives a recovery. `births`: of the workers."""
 
     def __init__(
         self, spec: PipelineSpec, launcher: Launcher, planners: Planners, writer: PipelineWriter, board: StatusBoard
     ) -> None:
+        self.machine = Rescale(Idle({}))
+        """Nobody owns anything before the first recovery."""
         self.births: dict[int, str] = {}
         self._expected: ExpectedDatabases | None = None
         self._has_started = False
         self._batch = 0
-        self._cuts, self._cuts_ms = 0, 0.0  # since the last step or rest, and what they have taken
-        self._steps_due = 0  # before the next cut, as the last one has left it; 0 after a step
         budget, monotonic = CutBudget(), spec.kafka.outside.monotonic
         self._parts = RescaleParts(
+            machine=self.machine,
             spec=spec,
             launcher=launcher,
             planners=planners,
             writer=writer,
             board=board,
             budget=budget,
-            view=RescaleView(writer, board, budget, self.births, monotonic),
+            view=RescaleView(self.machine, writer, board, budget, births=self.births, monotonic=monotonic),
             recruiting=RescaleRecruits(spec.register_s, board, monotonic),
             copying=Copying(),
         )
         self._wishes = Wishes(self._parts)
-        self._preparing = Preparing(self._parts, self._wishes)
+        self._beside_steps = RescaleBesideSteps(self._parts, self._wishes)
 
-    def begin(self, core: Core, found: StartFindings) -> None:
-        """After each recovery: a rescale that is under way goes on. At the start of the run, one may be wanted."""
+    def recovered(self, recovered: Recovered) -> None:
+        """A rescale that is under way goes on. At the start of the run, one may be wanted."""
+        found = recovered.found
+        self.machine.recovered(recovered.owned, self._parts.log)
         self._expected, self._batch = found.expected, 0
         self.births.clear()
         self.births.update(found.bound.births)
-        self._preparing.reset()
+        self._beside_steps.reset()
         if not self._has_started:
             self._has_started = True
-            self._wishes.start(core)
+            self._wishes.start(recovered.goal)
         if found.companions:
-            self._wishes.shrink(core, found.companions)
+            self._wishes.shrink(found.companions)
         else:
             self._wishes.shrink_no_more()
-        self._wishes.go_on(core)
-        self._parts.view.reset(core)
-        self._parts.view.show(core)
+        self._wishes.go_on()
+        self._parts.view.reset()
+        self._parts.view.show()
 
-    def ask(self, request: LayoutRequest, core: Core, crew: Crew) -> None:
+    def ask(self, request: LayoutRequest, crew: Crew) -> None:
         """Raises RescaleRefused."""
-        self._wishes.ask(request, core, crew)
-        self._parts.view.show(core)
+        self._wishes.ask(request, crew)
+        self._parts.view.show()
 
     def look(self, core: Core, crew: Crew) -> None:
-        """Called by the loop between its actions. Raises TaskLost, NoSlots."""
+        """Raises TaskLost, NoSlots."""
         self._parts.view.look(core)
-        self._preparing.look(core, crew)
+        self._beside_steps.look(core, crew)
 
     def note_step(self, step: SettledStep) -> None:
         """Cuts are measured by how long steps take."""
         self._parts.budget.note_step(step.took_ms, step.write_ms)
-        self._cuts, self._cuts_ms, self._steps_due = 0, 0.0, 0
         if self._parts.log.rescale is not None:
             self._parts.view.progress.note_step(step.took_ms)
+
+    @property
+    def awaits_answers(self) -> bool:
+        return not self.machine.is_idle
 
     def do(self, action: RescaleAction, core: Core, crew: Crew) -> None:
         """Carries out the action, then reports it to the core."""
@@ -121,23 +129,24 @@ class Rescaling:
                 self._bury(leaving, core, crew)
             case _:
                 assert_never(action)
-        self._parts.view.show(core)
+        self._parts.view.show()
 
     def _log_rescale(self, wish: Wish) -> None:
+        target, strategy = wish.aim.target, wish.aim.strategy
         intent = LayoutIntent(
             epoch=self._parts.writer.epoch,
             change=self._parts.log.current_layout.number + 1,
-            mode=wish.mode,
-            target=wish.target,
+            mode=strategy.mode,
+            target=target,
             asked=wish.asked,
-            budget_bytes=wish.budget_bytes,
-            budget_ms=wish.budget_ms,
-            protocol=wish.protocol,
+            budget_bytes=strategy.budget_bytes,
+            budget_ms=strategy.budget_ms,
+            protocol=strategy.protocol,
             hosts=wish.hosts,
         )
-        self._parts.writer.append([intent])
-        self._wishes.wish = None
-        _log.info("a rescale begins", mode=wish.mode, workers=list(wish.target.members))
+        self._parts.writer.log.append([intent])
+        self._wishes.recorded()
+        _log.info("a rescale begins", mode=strategy.mode, workers=list(target.members))
         reached("layout.intended")
 
     def _staff(self, new: Sequence[int], step: int, core: Core, crew: Crew) -> None:
@@ -157,22 +166,24 @@ class Rescaling:
         began = self._parts.monotonic()
         self._batch += 1
         number = CutNumber(crew.term.number, self._batch)
-        bytes_max = WHOLE_CUT_BYTES if cut.is_whole else self._parts.budget.bytes_max(self._parts.log.rescale)
+        bytes_max = WHOLE_CUT_BYTES if cut.is_whole else self._parts.budget.bytes_max(self._parts.log.rescale.strategy)
         slots, moved = crew.slots.give(number, cut.slots, cut.source, cut.destination, bytes_max=bytes_max)
         reached("cut.done")
         took_ms = 1e3 * (self._parts.monotonic() - began)
         assert crew.placement is not None
         portion = Portion(cut.slots, cut.source, cut.destination)
-        if isinstance(core.rescale.phase, Moving) and portion in core.rescale.phase.copied_portions:
-            self._parts.budget.note_portion(self._parts.copying.moved(portion), moved)
-        if self._steps_due:  # no step has come, so there was nothing to read: cuts delay nobody then
-            self._cuts, self._cuts_ms = 0, 0.0
-        self._cuts, self._cuts_ms = self._cuts + 1, self._cuts_ms + took_ms
-        self._steps_due = self._parts.budget.steps_between(self._cuts_ms, self._cuts)
-        core.cut(crew.placement.owned, self._steps_due)
-        self._parts.budget.note_cut(moved, took_ms)
-        self._preparing.note_cut(core.version.version, moved)
-        self._parts.view.progress.note_cut(len(slots), moved, took_ms, self._parts.monotonic())
+        copied_bytes: int | None = None
+        if isinstance(self.machine.phase, MovingPortions) and portion in self.machine.phase.copied_portions:
+            copied_bytes = self._parts.copying.moved(portion)
+        made = MadeCut(
+            slots=len(slots),
+            moved_bytes=moved,
+            took_ms=took_ms,
+            copied_bytes=copied_bytes,
+            version=core.version.version,
+        )
+        core.cut(crew.placement.owned, self._parts.budget.note_cut(made))
+        self._parts.view.progress.note_cut(made, self._parts.monotonic())
 
     def _bury(self, leaving: Sequence[int], core: Core, crew: Crew) -> None:
         assert crew.placement is not None

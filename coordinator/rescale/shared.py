@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from coordinator.rescale.copying import Copying
 from coordinator.rescale.cut_budget import CutBudget
+from coordinator.rescale.machine import Rescale
 from coordinator.rescale.planner import Planners
 from coordinator.rescale.recruiting import RescaleRecruits
 from coordinator.rescale.view import RescaleView
@@ -20,8 +21,10 @@ from io_kafka.step_log.state import StepLogState
 
 @dataclass(frozen=True, kw_only=True)
 class RescaleParts:
-    """`launcher` knows how many task slots Spark has. `planners`: the protocols that this run has."""
+    """`machine` is told what happens beside the steps. `launcher` knows how many task slots Spark has. `planners`: the protocols that this run
+    has."""
 
+    machine: Rescale
     spec: PipelineSpec
     launcher: Launcher
     planners: Planners

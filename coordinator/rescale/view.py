@@ -19,19 +19,23 @@ from coordinator.rescale.layout_shown import (
     MemberShown,
     RateShown,
 )
+from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
+    AllMoved,
     Burying,
     Idle,
-    Moved,
     Moving,
+    MovingCold,
+    MovingPortions,
+    MovingRounds,
     Phase,
     RescaleCourse,
     Staffing,
     UnderWay,
-    Wanted,
+    WantedRescale,
     Weighing,
 )
-from coordinator.rescale.progress import Progress
+from coordinator.rescale.progress import RescaleProgress
 from coordinator.rescale.ways import slots_to_leave
 from coordinator.status import StatusBoard
 from io_kafka.clients.writer import PipelineWriter
@@ -48,15 +52,17 @@ class RescaleView:
 
     def __init__(
         self,
+        machine: Rescale,
         writer: PipelineWriter,
         board: StatusBoard,
         budget: CutBudget,
+        *,
         births: Mapping[int, str],
         monotonic: Callable[[], float],
     ) -> None:
+        self._machine, self._births = machine, births
         self._writer, self._board, self._budget, self._monotonic = writer, board, budget, monotonic
-        self._births = births
-        self.progress = Progress(monotonic())
+        self.progress = RescaleProgress(monotonic())
         self._under_way: ChangeNumber | None = None  # as it was shown last
         self._last: ChangeSettled | None = None
         self._shown: tuple[int, bool, str] | None = None
@@ -69,12 +75,12 @@ class RescaleView:
 
     def note_request(self) -> None:
         """A user has asked for a rescale, and it was accepted."""
-        self.progress = Progress(self._monotonic())
+        self.progress = RescaleProgress(self._monotonic())
 
-    def reset(self, core: Core) -> None:
+    def reset(self) -> None:
         """New workers go on with the rescale, and nobody has paused it any more."""
         self._blocked_since = None
-        self.progress.note_pause(core.rescale.is_paused, self._monotonic())
+        self.progress.note_pause(self._machine.is_paused, self._monotonic())
 
     def note_action(self) -> None:
         """An action of the rescale begins, and the workers have no step."""
@@ -84,10 +90,10 @@ class RescaleView:
     def look(self, core: Core) -> None:
         """Called by the loop between its actions."""
         self._time_pause(core)
-        doing = state_text(core.rescale.phase)
+        doing = state_text(self._machine.phase)
         if (shown := (self._state.current_layout.number, self._state.rescale is None, doing)) != self._shown:
             self._shown = shown
-            self.show(core)
+            self.show()
 
     def _time_pause(self, core: Core) -> None:
         """Notices how long no step can begin because of the rescale: the workers have none, and it has something to do or blocks them."""
@@ -97,18 +103,18 @@ class RescaleView:
             self.progress.note_block(1e3 * (self._monotonic() - self._blocked_since))
             self._blocked_since = None
 
-    def show(self, core: Core) -> None:
+    def show(self) -> None:
         """Updates the status."""
         layout, now = self._state.current_layout, self._monotonic()
         if self._blocked_since is not None:
             self.progress.note_block(1e3 * (now - self._blocked_since))
         members = {
             worker: MemberShown(self._births.get(worker, ""), len(slots))
-            for worker, slots in sorted(core.rescale.owned.items())
+            for worker, slots in sorted(self._machine.owned.items())
         }
         change: ChangeShown | None = None
-        if not isinstance(core.rescale.phase, Idle | Burying):
-            change = self._shown_rescale(core.rescale.phase)
+        if not isinstance(self._machine.phase, Idle | Burying):
+            change = self._shown_rescale(self._machine.phase)
             self._under_way = change.change
         elif self._under_way is not None:
             if self._under_way.number == layout.number:
@@ -133,23 +139,28 @@ class RescaleView:
         if progress.bytes_per_s is not None and progress.moved_bytes >= MEASURED_BYTES_MIN:
             self._measured[mode] = RateShown(round(progress.bytes_per_s), round(progress.longest_pause_ms, 1))
 
-    def _shown_rescale(self, phase: Wanted | Staffing | Weighing | Moving | Moved) -> ChangeShown:
+    def _shown_rescale(self, phase: WantedRescale | Staffing | Weighing | Moving | AllMoved) -> ChangeShown:
         log = self._state
-        said = phase.wish if isinstance(phase, Wanted) else phase.aim
-        mode, target = said.mode, said.target
+        aim = phase.wish.aim if isinstance(phase, WantedRescale) else phase.aim
+        target, strategy = aim.target, aim.strategy
         left = sum(len(slots) for slots in slots_to_leave(phase.owned, target.owned).values())
         if left == 0:
             self.progress.left_bytes = 0
         number = log.current_layout.number + 1 if log.rescale is None else log.rescale.change
-        change = ChangeNumber(number, mode, len(target.members))
-        if isinstance(phase, Moving | Moved) and phase.planner is not None:
-            change = replace(change, protocol=phase.aim.protocol, messages=phase.planner.messages)
+        change = ChangeNumber(number, strategy.mode, len(target.members))
+        match phase:
+            case MovingRounds(planner=planner):
+                change = replace(change, protocol=strategy.protocol, messages=planner.messages)
+            case AllMoved(messages=int(messages)):
+                change = replace(change, protocol=strategy.protocol, messages=messages)
+            case _:
+                pass
         return ChangeShown(
             change=change,
             state=state_text(phase),
             is_paused=isinstance(phase, UnderWay) and phase.course.is_paused,
             slots_left=left,
-            cut_bytes_max=None if log.rescale is None else self._budget.bytes_max(log.rescale),
+            cut_bytes_max=None if log.rescale is None else self._budget.bytes_max(strategy),
             numbers={**self.progress.done_numbers(self._monotonic()), **self.progress.left_numbers()},
         )
 
@@ -161,13 +172,13 @@ def state_text(phase: Phase) -> str:
             return ""
         case UnderWay(course=RescaleCourse(is_paused=True)):
             return "paused"
-        case Wanted() | Staffing() | Weighing():
+        case WantedRescale() | Staffing() | Weighing():
             return "starting"
-        case Moving():
-            if phase.copies_first and not phase.copied_portions:
-                return "copying"
+        case MovingPortions(copied_portions=()):
+            return "copying"
+        case MovingCold() | MovingPortions() | MovingRounds():
             return "resting" if phase.course.steps_due else "moving"
-        case Moved():
+        case AllMoved():
             return "settling"
         case _:
             assert_never(phase)

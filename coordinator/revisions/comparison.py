@@ -14,7 +14,7 @@ from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.first_difference import Differences
 from coordinator.revisions.leaves import between, former_sources, leaves_of, named_project
 from coordinator.revisions.node_words import NodeWords
-from coordinator.revisions.plan_parts import Refusal, RefusalCode
+from coordinator.revisions.plan_parts import PlanRefusal, RefusalCode
 from coordinator.revisions.rereadable import REFRESH, Obstacle, Rereading, Unreadable, messages_of, rereadings
 from coordinator.specification import InputTopic
 from engine.analysis.comparing import ChosenOutputs
@@ -392,9 +392,9 @@ class Comparison:
         """How many rows the state of a node has; None if nobody has counted them. `holder`: its previous index."""
         return (self.facts.rows or {}).get(self.before.numbers[holder])
 
-    def refusals_of(self, needed: Needed, subject: str, place: str) -> tuple[Refusal, ...]:
+    def refusals_of(self, needed: Needed, subject: str, place: str) -> tuple[PlanRefusal, ...]:
         return tuple(
-            Refusal(
+            PlanRefusal(
                 _CODES[each.obstacle],
                 subject,
                 place,

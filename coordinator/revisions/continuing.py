@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.leaves import Project, leaf_key, named_project
+from coordinator.revisions.leaves import HasLeaves, leaf_key, named_project
 from coordinator.specification import InputTopic
 from engine.analysis.numbering import numbers_after
 from engine.analysis.project_match import match_projects, nodes_with_state
@@ -18,7 +18,9 @@ from engine.model.circuit import Circuit, Output, View
 from io_kafka.formats import SourceFormat
 
 
-def continuing_numbers(before: PlanDocument, project: Project, counted: Collection[int] = ()) -> tuple[int, ...] | None:
+def continuing_numbers(
+    before: PlanDocument, project: HasLeaves, counted: Collection[int] = ()
+) -> tuple[int, ...] | None:
     """The numbers of the project's nodes, if it continues the state of `before`; otherwise None. `counted`: the numbers of nodes whose error
     rows are counted, which would be in error for ever if the project lacked them."""
     if _tables(before.inputs) != _tables(project.inputs):

@@ -29,7 +29,7 @@ LOADED_AGAIN = "it is loaded again"
 """The difference of a batch table whose load is another one."""
 
 
-class Project(Protocol):
+class HasLeaves(Protocol):
     """What has sources and outputs: a pipeline as it runs, or a plan document."""
 
     @property
@@ -45,7 +45,7 @@ class Project(Protocol):
     def made_with(self) -> Revisions: ...
 
 
-def leaves_of(project: Project) -> Leaves:
+def leaves_of(project: HasLeaves) -> Leaves:
     """The sources that the circuit reads, and the outputs."""
     read = {node.handle for node in project.circuit.nodes if isinstance(node, Source)}
     sources = sorted((s for s in project.inputs if s.table.handle in read), key=lambda source: source.table.handle)
@@ -139,7 +139,7 @@ def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[
 # Who is who in a project that changes (engine/analysis/identity.py)
 
 
-def named_project(project: Project) -> Named:
+def named_project(project: HasLeaves) -> Named:
     """The circuit of a project with its sources and the topics of its outputs, and with the revisions of the release that has made its state."""
     leaves = leaves_of(project)
     read = {leaf.handle for leaf in leaves.sources}

@@ -14,7 +14,7 @@ from coordinator.revisions.carrying import with_nulls
 from coordinator.revisions.columns_had import with_columns_had
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import PlanFacts
-from coordinator.revisions.leaves import Project, leaf_key, named_project
+from coordinator.revisions.leaves import HasLeaves, leaf_key, named_project
 from coordinator.revisions.rereadable import facts_of_inputs, partitions_of, reads
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.analysis.marking import Marks, marked_circuit, sources_below
@@ -60,7 +60,7 @@ class MarkedProject:
         )
 
 
-def with_marks_of(before: PlanDocument, files: Project) -> MarkedProject:
+def with_marks_of(before: PlanDocument, files: HasLeaves) -> MarkedProject:
     """The project of the files with the marks that its views have in a revision."""
     marks, offsets = dict[str, dict[str, str]](), dict[str, Offsets]()
     for view, sources in before.marks.items():
@@ -72,7 +72,7 @@ def with_marks_of(before: PlanDocument, files: Project) -> MarkedProject:
 
 
 def with_more_marks(
-    before: PlanDocument, files: Project, facts: PlanFacts, *, chosen: Mapping[str, Collection[str]], revision: int
+    before: PlanDocument, files: HasLeaves, facts: PlanFacts, *, chosen: Mapping[str, Collection[str]], revision: int
 ) -> MarkedProject:
     """Returns what `with_marks_of` returns, but each of these views counts these sources from now on. `revision`: the one that begins with
     that."""
@@ -106,7 +106,7 @@ def positions_now(source: InputTopic, before: PlanDocument, facts: PlanFacts) ->
     return tuple(found)
 
 
-def _mark(before: PlanDocument, files: Project, marks: Marks, offsets: Mapping[str, Offsets]) -> MarkedProject:
+def _mark(before: PlanDocument, files: HasLeaves, marks: Marks, offsets: Mapping[str, Offsets]) -> MarkedProject:
     inputs = with_nulls(files.inputs, before.inputs)
     outputs = with_columns_had(files.outputs, before.outputs)
     if not marks:
@@ -136,7 +136,7 @@ def _mark(before: PlanDocument, files: Project, marks: Marks, offsets: Mapping[s
 
 
 def _marks_inherited(
-    before: PlanDocument, files: Project, sources: Mapping[str, str], read: Collection[str]
+    before: PlanDocument, files: HasLeaves, sources: Mapping[str, str], read: Collection[str]
 ) -> Iterator[tuple[str, Offsets]]:
     """The marked sources of a view, as the files call them, with their offsets. `read`: the sources that the view reads."""
     was = {source.table.handle: source for source in before.inputs}
@@ -165,7 +165,7 @@ def _has_same_topics(source: InputTopic, other: InputTopic) -> bool:
     return one == two
 
 
-def _views_renamed(before: PlanDocument, files: Project, view: str) -> tuple[str, ...]:
+def _views_renamed(before: PlanDocument, files: HasLeaves, view: str) -> tuple[str, ...]:
     """The view of the files that was called so, if there is one: it has the same definition with the same marks."""
     was = _views(before.circuit)
     for name in sorted(_views(files.circuit) - was):

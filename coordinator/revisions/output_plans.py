@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from coordinator.revisions.columns_had import columns_change_of
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.plan_parts import OutputKind, OutputPlan, Refusal, RefusalCode
+from coordinator.revisions.plan_parts import OutputKind, OutputPlan, PlanRefusal, RefusalCode
 from coordinator.revisions.row_bounds import rows_it_had, rows_of_new_topic, rows_that_differ
 from coordinator.revisions.subjects import form_of, subjects_of
 from engine.analysis.topic_columns import ColumnsChange
@@ -190,7 +190,7 @@ class _Output:
             return self._plan("other_columns", f"nothing; in new messages {renamed}")
         return self._plan("other_columns", f"all rows once more, because {renamed}")
 
-    def _refusals(self, old: Output) -> Iterator[Refusal]:
+    def _refusals(self, old: Output) -> Iterator[PlanRefusal]:
         node, other = self.node, "Give the output another topic"
         writer = self.comparison.before.circuit.nodes[old.inputs[0]]
         assert isinstance(writer, View)
@@ -228,7 +228,7 @@ class _Output:
                 "other_key", reason, f"Call the view {old.handle} again, or give the output another topic"
             )
 
-    def _refusals_of_columns(self, other: str) -> Iterator[Refusal]:
+    def _refusals_of_columns(self, other: str) -> Iterator[PlanRefusal]:
         """Rows of the topic cannot be compared with those of now, and no message replaces them."""
         obstacles = self._columns.obstacles
         if not obstacles or self.node.mode == "upsert" or self._is_from_switch():
@@ -254,8 +254,8 @@ class _Output:
         subjects = subjects_of(self.topic, form_of(document.circuit, output), output.written.format)
         return next((each.text for each in subjects if each.name == f"{self.topic}-key"), None)
 
-    def _refusal(self, code: RefusalCode, reason: str, way_out: str) -> Refusal:
-        return Refusal(code, f"output {self.handle}", self.place, reason, way_out)
+    def _refusal(self, code: RefusalCode, reason: str, way_out: str) -> PlanRefusal:
+        return PlanRefusal(code, f"output {self.handle}", self.place, reason, way_out)
 
     def _plan(
         self,
@@ -264,7 +264,7 @@ class _Output:
         *,
         rows_max: int | None = None,
         held_if: str = "",
-        refusals: tuple[Refusal, ...] = (),
+        refusals: tuple[PlanRefusal, ...] = (),
     ) -> OutputPlan:
         return OutputPlan(
             handle=self.handle,

@@ -10,10 +10,10 @@ import json
 
 import xxhash
 
-from coordinator.revisions.leaves import Project, leaves_of
+from coordinator.revisions.leaves import HasLeaves, leaves_of
 
 
-def key_of_project(project: Project) -> str:
+def key_of_project(project: HasLeaves) -> str:
     """Returns a hash of the circuit, the sources and the outputs. Nothing that any start may change is part of it, such as a policy for
     malformed messages."""
     begins = sorted((source.table.handle, source.starting_offsets) for source in project.inputs)

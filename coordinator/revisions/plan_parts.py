@@ -34,7 +34,7 @@ RefusalCode = Literal[
 
 
 @dataclass(frozen=True)
-class Refusal:
+class PlanRefusal:
     """`subject`: what is refused, such as "view late". `place`: its file and line, or empty. `partitions`: where messages are missing, with
     how many offsets."""
 
@@ -99,7 +99,7 @@ class ViewPlan:
     rows: int | None = 0
     nodes: Count = Count(0, 0, 0, 0)
     remark: str = ""
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[PlanRefusal, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -131,7 +131,7 @@ class OutputPlan:
     receives: str
     rows_max: int | None = None
     held_if: str = ""
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[PlanRefusal, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -161,7 +161,7 @@ class SourcePlan:
     table: str = ""
     counts_from: CountsFrom | None = None
     rows: int | None = 0
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[PlanRefusal, ...] = ()
     is_batch: bool = False
     load: LoadKind = ""
     loaded_rows: int | None = None

@@ -14,7 +14,7 @@ from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.output_plans import output_plans
-from coordinator.revisions.plan_parts import OutputPlan, Refusal, SourcePlan, ViewPlan
+from coordinator.revisions.plan_parts import OutputPlan, PlanRefusal, SourcePlan, ViewPlan
 from coordinator.revisions.source_plans import source_plans
 from coordinator.revisions.view_plans import view_plans
 from engine.analysis.numbering import numbers_after
@@ -31,7 +31,7 @@ class Planned:
     sources: tuple[SourcePlan, ...]
     views: tuple[ViewPlan, ...]
     outputs: tuple[OutputPlan, ...]
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[PlanRefusal, ...]
     kept_with_state: int
     with_state: int
     kept_share: float
@@ -109,11 +109,13 @@ def planned_of(comparison: Comparison) -> Planned:
     )
 
 
-def _too_many(comparison: Comparison) -> list[Refusal]:
+def _too_many(comparison: Comparison) -> list[PlanRefusal]:
     try:
         numbers_after(comparison.found, comparison.before.numbers)
     except TooManyNodes as error:
-        return [Refusal("too_many_nodes", "project", "", str(error), "Change it in several parts, one after the other")]
+        return [
+            PlanRefusal("too_many_nodes", "project", "", str(error), "Change it in several parts, one after the other")
+        ]
     return []
 
 

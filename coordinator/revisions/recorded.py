@@ -23,7 +23,7 @@ def nothing_to_keep(pipeline: str) -> NothingRecorded:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedProject:
     """`number`: that of the revision, from 1 on. `under_way`: the number of the revision to which a transition leads; None without one."""
 
     number: int

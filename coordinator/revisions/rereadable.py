@@ -18,7 +18,7 @@ from typing import Literal
 from coordinator.revisions.carrying import why_not_carried
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import PlanFacts
-from coordinator.revisions.leaves import Project, former_sources
+from coordinator.revisions.leaves import HasLeaves, former_sources
 from coordinator.revisions.loads import tables_to_load
 from coordinator.specification import InputTopic
 from coordinator.topic_names import has_rows_of_tables
@@ -89,7 +89,7 @@ def rereadings(
     return able, unable
 
 
-def facts_of_inputs(before: Project, now: Project, facts: PlanFacts) -> PlanFacts:
+def facts_of_inputs(before: HasLeaves, now: HasLeaves, facts: PlanFacts) -> PlanFacts:
     """Returns the facts without the topics that the pipeline writes: a pattern may fit one, and no source reads it."""
     written = {output.topic for output in (*before.outputs, *now.outputs)} | facts.own
     begins = {where: begin for where, begin in facts.begins.items() if where.topic not in written}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from coordinator.revisions.facts import PlanFacts
-from coordinator.revisions.leaves import Project
+from coordinator.revisions.leaves import HasLeaves
 from coordinator.revisions.rereadable import topics_of
+from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.topics import Topics
 from io_kafka.step_log.value import LogValue
 
 
-def topics_of_project(project: Project, names: Collection[str]) -> set[str]:
+def topics_of_project(project: HasLeaves, names: Collection[str]) -> set[str]:
     """The topics that it reads and writes. `names`: of all topics, which patterns match."""
     read = {topic for source in project.inputs for topic in topics_of(source, names)}
     return read | {output.topic for output in project.outputs}
@@ -23,7 +24,7 @@ def facts_of_topics(log: LogValue, topics: Topics, names: Collection[str], *, ow
     begins, ends = topics.begin_offsets(asked), topics.end_offsets(asked)
     both = sorted(begins.keys() & ends.keys())  # a topic may grow between the two requests
     described = topics.describe(asked)
-    ids = {name: fact.topic_id for name, fact in described.items()}
+    lost = lost_topics(log.topics.values(), described)
     held = {where.topic for where in both if ends[where] > begins[where]}
     return PlanFacts(
         first=log.firsts,
@@ -33,7 +34,7 @@ def facts_of_topics(log: LogValue, topics: Topics, names: Collection[str], *, ow
         compacted=frozenset(name for name, fact in described.items() if fact.compacted),
         grown=log.grown,
         own=own,
-        used=frozenset(name for name, topic in log.topics.items() if ids.get(name) != topic.id or name in held),
-        remade=frozenset(name for name, topic in log.topics.items() if ids.get(name, topic.id) != topic.id),
+        used=frozenset(name for name in log.topics if name in lost.names or name in held),
+        remade=frozenset(lost.recreated),
         loads={topic: load.rows for topic, load in log.tables.items()},
     )

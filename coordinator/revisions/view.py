@@ -15,7 +15,7 @@ PHASES: tuple[TransitionPhase, ...] = get_args(TransitionPhase)
 
 
 @dataclass(frozen=True)
-class Difference:
+class ViewDifference:
     """How many rows of a changed view come and go at the switch. An updated row is one that goes and one that comes."""
 
     view: str
@@ -55,7 +55,7 @@ class TransitionShown:
     seconds_left: float | None
     drained: float | None
     since_step: int | None
-    differences: tuple[Difference, ...] | None
+    differences: tuple[ViewDifference, ...] | None
     views: ChangedViews
     error: str
     in_error: tuple[str, ...] = ()

@@ -1,9 +1,9 @@
-"""When circuit.json (coordinator/starting/circuit_file.py) is written again."""
+"""When circuit.json (coordinator/starting/workers/circuit_file.py) is written again."""
 
 from __future__ import annotations
 
 from coordinator.specification import PipelineSpec
-from coordinator.starting.start import write_owner
+from coordinator.starting.topics.setup import write_owner
 from coordinator.transition.course import Course
 from io_kafka.step_log.state import StepLogState
 

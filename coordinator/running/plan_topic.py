@@ -11,9 +11,13 @@ from collections.abc import Callable
 
 import structlog
 
-from coordinator.beside import Beside
+from coordinator.background_work import BackgroundWork
+from coordinator.core import Core
+from coordinator.loop_part import LoopPart, Recovered
+from coordinator.measures import SettledStep
 from coordinator.specification import PipelineSpec
 from coordinator.transition.documents import Documents
+from engine.resident.crew import Crew
 from io_kafka.clients.plan_topic import ensure_plan_topic
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
@@ -23,8 +27,8 @@ from io_kafka.step_log.plans import PlanMissing
 _log = structlog.get_logger("coordinator.running.plan_topic")
 
 
-class PlanTopic:
-    """`documents`: those that the run knows. `wake` ends a wait of the loop."""
+class PlanTopic(LoopPart):
+    """It keeps the topic of plan documents. `documents`: those that the run knows. `wake` ends a wait of the loop."""
 
     def __init__(
         self,
@@ -37,25 +41,36 @@ class PlanTopic:
         self._files, self._writer, self._topics, self._documents = files, writer, topics, documents
         self._wake, self._outside = wake, files.kafka.outside
         self._id: str | None = None  # of the topic as it was found first
-        self._look: Beside[str | None] | None = None
+        self._asked: BackgroundWork[str | None] | None = None
         self._begin_look()
 
-    def look_if_due(self) -> None:
-        """Called between two steps. Raises PlanMissing if a document is lost, and faults of Kafka."""
-        if self._look is None:
+    def recovered(self, recovered: Recovered) -> None:
+        """No worker takes part in it."""
+
+    def note_step(self, step: SettledStep) -> None:
+        """It does not depend on steps."""
+
+    @property
+    def awaits_answers(self) -> bool:
+        """Its thread wakes the loop."""
+        return False
+
+    def look(self, core: Core, crew: Crew) -> None:
+        """Looks at the topic if that is due. Raises PlanMissing if a document is lost, and faults of Kafka."""
+        if self._asked is None:
             if self._outside.monotonic() - self._looked_at > self._files.pace.growth_seconds:
                 self._begin_look()
-        elif self._look.is_over:
-            look, self._look = self._look, None
-            self._take(look)
+        elif self._asked.is_over:
+            asked, self._asked = self._asked, None
+            self._take(asked)
 
     def _begin_look(self) -> None:
         self._looked_at = self._outside.monotonic()
-        self._look = Beside(self._outside, "look at the topic of plan documents", self._topic_id, self._wake)
+        self._asked = BackgroundWork(self._outside, "look at the topic of plan documents", self._topic_id, self._wake)
 
-    def _take(self, look: Beside[str | None]) -> None:
+    def _take(self, asked: BackgroundWork[str | None]) -> None:
         try:
-            found = look.result()
+            found = asked.result()
         except KafkaFault as fault:  # it is asked again, and whoever needs the broker says why it does not answer
             _log.debug("the topic of plan documents could not be looked at", fault=str(fault))
             return

@@ -5,23 +5,16 @@ Each recovery is an attempt of its own, with new workers and a higher term, so w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from base.term import Term
-from base.version import VersionId
-from coordinator.rescale.ways import Owned
+from coordinator.checkpoints.completion import record_completion
+from coordinator.goal import Goal
+from coordinator.loop_part import Recovered
 from coordinator.running.shown_workers import show_workers
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import Bound
-from coordinator.starting.expected_databases import expected_databases
-from coordinator.starting.start import (
-    StartFindings,
-    bind_workers,
-    first_needed_step,
-    open_latest,
-    record_completion,
-    remove_left,
-)
+from coordinator.starting.workers.bind_workers import bind_workers, remove_left
+from coordinator.starting.workers.binding import Bound
+from coordinator.starting.workers.expected_databases import expected_databases
+from coordinator.starting.workers.opening import open_latest
 from coordinator.status import StatusBoard
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.views_in_error import error_rows, error_texts
@@ -33,15 +26,6 @@ from engine.resident.crew import Crew, CrewLimits
 from engine.resident.launcher import Cluster
 from engine.resident.liveness import LivenessLimits
 from io_kafka.clients.writer import PipelineWriter
-
-
-@dataclass(frozen=True)
-class Opened:
-    """`version`: the last checkpoint that all workers have, which their databases are at. `owned`: the slots of each in it."""
-
-    version: VersionId
-    owned: Owned
-    found: StartFindings
 
 
 class Recovery:
@@ -70,8 +54,8 @@ class Recovery:
             course.start.setup, tasks, term, launcher=self._cluster.launcher, transport=transport, limits=limits
         )
 
-    def open(self, crew: Crew, inputs: Inputs, course: Course) -> Opened:
-        """Starts the workers, and opens the latest checkpoint that all of them have."""
+    def open(self, crew: Crew, inputs: Inputs, course: Course, goal: Goal) -> Recovered:
+        """Starts the workers, and opens the latest checkpoint that all of them have. `goal`: of the run."""
         spec, writer = course.start.spec, self._writer
         began = self._outside.monotonic()
         crew.launch()
@@ -87,9 +71,7 @@ class Recovery:
         show_workers(crew, self._board)
         record_completion(writer, version)
         if (layout := layout_if_restored(version, writer.state, writer.epoch)) is not None:
-            writer.append([layout])
-        self._storing.recovered(found.expected, crew.term)
-        writer.forget(first_needed_step(version, writer.state.checkpoints, self._storing.kept))
+            writer.log.append([layout])
         self._board.update(
             recovery_ms=round(1e3 * (self._outside.monotonic() - began), 1),
             step=max(0, version.step - 1),
@@ -98,7 +80,7 @@ class Recovery:
             in_error=error_texts(crew.setup.numbered, writer.state.errors, spec.column_names),
         )
         self._board.measures.show_error_rows(error_rows(crew.setup.numbered, writer.state.errors))
-        return Opened(version, owned, found)
+        return Recovered(term=crew.term, version=version, owned=owned, found=found, course=course, goal=goal)
 
     def _restore(self, crew: Crew, bound: Bound) -> None:
         stored = self._writer.state.stored

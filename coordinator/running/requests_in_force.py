@@ -1,4 +1,9 @@
-"""What other threads ask of the loop, from the queues to the parts that do it.
+"""What users ask of a run, from the queues to the parts that do it.
+
+    whose wish                                           who owns it until it is done or in the step log
+    stop, hand-over, pause; the change of the start      RequestsInForce
+    another layout                                       Wishes (rescale/wishes.py)
+    another revision, and turns of a transition          Transition (transition/machine.py)
 
 Guarantee: a stop or a pause that was asked for outlives a recovery, and the change from one revision to the next.
 """
@@ -15,7 +20,7 @@ from coordinator.core import Core
 from coordinator.requests import Requests
 from coordinator.rescale.requests import RescaleRefused
 from coordinator.rescale.rescaling import Rescaling
-from coordinator.revisions.requests import still_finishing, stopping
+from coordinator.revisions.requests import ApplyRequest, still_finishing, stopping
 from coordinator.transition.disk_room import Room
 from coordinator.transition.transitions import Transitions
 from engine.resident.crew import Crew
@@ -24,7 +29,8 @@ _log = structlog.get_logger("coordinator.running.requests_in_force")
 
 
 class RequestsInForce:
-    """The requests that are in force in one run, from its claim to its end."""
+    """It owns the stop or the pause that is in force in one run, from its claim to its end, and hands every other request to its owner.
+    `to_apply`: the change that the run was started with, which is asked for as soon as the workers run and no transition is under way."""
 
     def __init__(
         self, requests: Requests, rescaling: Rescaling, transitions: Transitions, checkpoints: Checkpointing
@@ -32,6 +38,7 @@ class RequestsInForce:
         self._requests, self._rescaling = requests, rescaling
         self._transitions, self._checkpoints = transitions, checkpoints
         self._in_force: Literal["stop", "hand-over", "pause"] | None = None
+        self.to_apply: ApplyRequest | None = None
 
     @property
     def is_stop(self) -> bool:
@@ -42,6 +49,11 @@ class RequestsInForce:
     def is_hand_over(self) -> bool:
         """Whether the next run is about to open the databases of this one."""
         return self._in_force == "hand-over"
+
+    @property
+    def wants_abort(self) -> bool:
+        """Whether somebody wants the transition under way aborted, and the log does not have that yet."""
+        return self._requests.abort_waits or self._transitions.machine.wants_abort
 
     def repeat(self, core: Core) -> None:
         """Asks the core of a recovery what was asked of the one before it."""
@@ -57,14 +69,15 @@ class RequestsInForce:
 
     def take(self, core: Core, crew: Crew) -> None:
         """Takes what was asked since the last call."""
-        for asked in self._requests.take_layout():
+        self._apply_if_possible(crew)
+        for asked in self._requests.layout.take():
             try:
-                self._rescaling.ask(asked.request, core, crew)
+                self._rescaling.ask(asked.request, crew)
             except RescaleRefused as fault:
                 asked.answer(fault)
             else:
                 asked.answer(None)
-        wishes = self._requests.take_revision()  # before a stop that was asked first
+        wishes = self._requests.revision.take()  # before a stop that was asked first
         self._take_names(core)
         for wish in wishes:
             try:
@@ -72,10 +85,18 @@ class RequestsInForce:
                     raise stopping()
                 if core.goal.precedes_revision:
                     raise still_finishing()
-                room = Room.on_hosts(self._checkpoints.node_bytes, crew)
-                self._transitions.ask(wish.request, wish.answer, room)
+                self._transitions.ask(wish.request, wish.answer, self._room(crew))
             except Fault as fault:
                 wish.answer(fault)
+
+    def _apply_if_possible(self, crew: Crew) -> None:
+        """A transition that the run has found has to be settled first. A refusal ends the run."""
+        if self.to_apply is not None and not self._transitions.is_under_way:
+            asked, self.to_apply = self.to_apply, None
+            self._transitions.ask(asked, None, self._room(crew))
+
+    def _room(self, crew: Crew) -> Room:
+        return Room.on_hosts(self._checkpoints.node_bytes, crew)
 
     def _take_names(self, core: Core) -> None:
         for what in self._requests.take():

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import assert_never
 
-from base.slots import SLOTS, SlotSet, drop_empty
-from base.version import EMPTY, VersionId
+from base.slots import SLOTS, SlotSet
 from coordinator.starting.errors import WorkersUnknown
 from engine.model.layout import DynamicShards, FixedShards, Layout, Policy
-from engine.model.placement import Placement
 from io_kafka.step_log.layout_records import (
     DynamicPart,
     FixedPart,
@@ -27,7 +25,6 @@ from io_kafka.step_log.layout_records import (
     Target,
     ranges_of,
 )
-from io_kafka.step_log.records import CheckpointComplete, Record
 from io_kafka.step_log.state import StepLogState
 from storage.identity import FIRST_BIRTH
 
@@ -127,48 +124,6 @@ def layout_with(owned: Mapping[int, SlotSet], number: int, policy: Policy) -> La
     while any(first % (SLOTS // shards) for first, _ in ranges):
         shards *= 2
     return Layout(number, policy, tuple(sorted(owned)), owners_of(ranges, shards))
-
-
-def ownership_of(placement: Placement, births: Mapping[int, str], state: StepLogState) -> Ownership:
-    """Who owns what, as a checkpoint records it: without workers that are about to leave, and without those that have not got any slots
-    yet."""
-    staying = set() if state.target is None else set(state.target.members)
-    if state.target is None or ranges_of(placement.owned) != state.target.ranges:
-        staying = set(drop_empty(placement.owned))
-    return Ownership.of({worker: births[worker] for worker in staying}, placement.owned)
-
-
-def completion_records(version: VersionId, state: StepLogState, epoch: int, *, is_moved: bool) -> list[Record]:
-    """The records that complete a checkpoint. If it has the owners to which the rescale under way leads, they settle the rescale too.
-    `is_moved`: whether the owners are these now. After a turn back, slots may have moved since the checkpoint was frozen."""
-    complete = CheckpointComplete(epoch=epoch, version=version)
-    target, placed = state.target, state.placed[version]
-    if target is None or not is_moved or (placed.ranges, tuple(placed.births)) != (target.ranges, target.members):
-        return [complete]
-    assert state.rescale is not None
-    outcomes: dict[str, Outcome] = {"reverse": "reversed", "abort": "aborted", "replan": "changed"}
-    last = state.turns[-1] if state.turns else None
-    settled = LayoutRecord(
-        epoch=epoch,
-        number=state.rescale.change,
-        shards=target.shards,
-        policy=target.policy,
-        placed=placed,
-        asked=state.rescale.asked if last is None else last.asked,
-        outcome="changed" if last is None else outcomes[last.reason],
-    )
-    return [complete, settled]
-
-
-def owners_by_version(state: StepLogState) -> dict[VersionId, Mapping[int, str]]:
-    """The births of the workers that own slots, by number, in every version that a run may open: the intended one, the last complete one,
-    and while there is none of these, the empty one."""
-    layout = state.current_layout
-    known = {version for version in (state.intent, *state.checkpoints[-1:]) if version is not None}
-    owners: dict[VersionId, Mapping[int, str]] = {version: state.placed[version].owners for version in known}
-    if not state.checkpoints:
-        owners[EMPTY] = layout.placed.owners
-    return owners
 
 
 def part_of(policy: Policy) -> PolicyPart:

@@ -21,7 +21,7 @@ from engine.model.clock import ClockValue, TemporalFilter
 
 
 @dataclass(frozen=True)
-class Reading:
+class ClockReading:
     """How a circuit reads the clock. `is_read`: at all. `roundings_us`: to what the times are rounded down that are read otherwise than by
     filters that know their borders."""
 
@@ -29,10 +29,10 @@ class Reading:
     roundings_us: frozenset[int] = frozenset()
 
 
-def reading_of(circuit: Circuit) -> Reading:
+def reading_of(circuit: Circuit) -> ClockReading:
     clocks = {index: node.rounding_us for index, node in enumerate(circuit.nodes) if isinstance(node, ClockValue)}
     computing = (node for node in circuit.nodes if not isinstance(node, TemporalFilter))
-    return Reading(bool(clocks), frozenset(clocks[i] for node in computing for i in node.inputs if i in clocks))
+    return ClockReading(bool(clocks), frozenset(clocks[i] for node in computing for i in node.inputs if i in clocks))
 
 
 @dataclass
@@ -41,7 +41,7 @@ class StepClock:
     due at that time; None: it goes on. `border_us`: no row enters or leaves a view before it; None: nobody knows, or there is no border if
     `is_known`."""
 
-    reading: Reading
+    reading: ClockReading
     resolution_us: int
     until_us: int | None = None
     border_us: int | None = field(default=None, init=False)

@@ -15,9 +15,9 @@ import structlog
 
 from coordinator.goal import Goal
 from coordinator.specification import PipelineSpec
-from coordinator.starting.batch_tables import ends_of_tables
-from coordinator.starting.positions import starting_positions
-from coordinator.starting.same_topics import check_topics
+from coordinator.starting.topics.batch_tables import ends_of_tables
+from coordinator.starting.topics.positions import starting_positions
+from coordinator.starting.topics.same_topics import check_topics
 from coordinator.status import StatusBoard
 from coordinator.stepping.offsets import (
     as_large_as_known,

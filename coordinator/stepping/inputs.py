@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import structlog
 
 from coordinator.specification import PipelineSpec
-from coordinator.starting.batch_tables import limits_of_tables
-from coordinator.starting.positions import depends_on_the_start
+from coordinator.starting.topics.batch_tables import limits_of_tables
+from coordinator.starting.topics.positions import depends_on_the_start
 from coordinator.status import StatusBoard
 from coordinator.stepping.clock import StepClock, reading_of
 from coordinator.stepping.dividing import Dividing

@@ -54,7 +54,7 @@ class Redividing:
         if recorded == policy:
             return record
         again = record.with_policy(self._writer.epoch, policy)
-        self._writer.append([again])
+        self._writer.log.append([again])
         return again
 
     def within_bytes(self, record: DivisionRecord, given: StepInput, kafka_again: KafkaSettings) -> DivisionRecord:
@@ -64,13 +64,13 @@ class Redividing:
         ends = _ends_within(given, given.ranges, self._kafka)
         if ends is not None:
             record = record.with_ends(self._writer.epoch, ends)
-            self._writer.append([record])
+            self._writer.log.append([record])
             _log.info("a step was larger than stepwell.step.bytes.max", step=record.step, rows=record.division.rows)
         again = _ends_within(given, given.again, kafka_again)
         cut = record if again is None else record.with_again_ends(self._writer.epoch, again)
         if cut.again != record.again:
             record = cut
-            self._writer.append([record])
+            self._writer.log.append([record])
             _log.info("a step would have read more again than stepwell.step.bytes.max", step=record.step)
         return record
 
@@ -79,7 +79,7 @@ class Redividing:
         returns if the error is not one of rows."""
         if not can_count(plan, self._writer.state, record, fault):
             return
-        self._writer.append([count_all(plan, self._writer.epoch, record)])
+        self._writer.log.append([count_all(plan, self._writer.epoch, record)])
         raise Redivided(f"step {record.step} leaves out rows that give an error: {fault}") from fault
 
     def move_the_end(self, record: DivisionRecord, fault: DataError) -> None:
@@ -93,7 +93,7 @@ class Redividing:
         if ends is None:
             return
         wider = record.with_ends(self._writer.epoch, ends)
-        self._writer.append([wider])
+        self._writer.log.append([wider])
         raise Redivided(
             f"step {record.step} ends after {wider.division.rows} rows instead of {record.division.rows}: {fault}"
         ) from fault

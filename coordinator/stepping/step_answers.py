@@ -33,7 +33,7 @@ CHECKSUM_MAX = (1 << 64) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Expected:
+class ExpectedStep:
     """What is known of a step before it runs. `partitions`: the numbers of partitions of the output topics, by handle. `dead_letters`: the
     dead-letter topics by source, `ranges` the input, `again` what is read for new nodes, `counted` the nodes whose error rows are counted, and
     `clock_us` the time, all as the step's division records them."""
@@ -49,16 +49,16 @@ class Expected:
 
 
 @dataclass
-class Answer:
+class StepAnswer:
     """Output messages by output handle, and dead letters by source handle."""
 
     output: dict[str, list[pa.Table]] = field(default_factory=dict)
     dead: dict[str, list[pa.Table]] = field(default_factory=dict)
 
 
-def read_answers(expected: Expected, workers: Sequence[WorkerOutput]) -> Answer:
+def read_answers(expected: ExpectedStep, workers: Sequence[WorkerOutput]) -> StepAnswer:
     """The tables of all workers. Raises TaskLost."""
-    answer = Answer()
+    answer = StepAnswer()
     for worker in workers:
         why = _why_wrong(expected, worker)
         if why is not None:
@@ -69,7 +69,7 @@ def read_answers(expected: Expected, workers: Sequence[WorkerOutput]) -> Answer:
     return answer
 
 
-def _why_wrong(expected: Expected, worker: WorkerOutput) -> str | None:
+def _why_wrong(expected: ExpectedStep, worker: WorkerOutput) -> str | None:
     done, nodes = worker.done, expected.plan.circuit.nodes
     tables = len(done.output) + len(done.dead)
     if len(worker.buffers) != tables:
@@ -115,7 +115,7 @@ def _why_wrong(expected: Expected, worker: WorkerOutput) -> str | None:
     return None
 
 
-def _read_tables(expected: Expected, worker: WorkerOutput, answer: Answer) -> None:
+def _read_tables(expected: ExpectedStep, worker: WorkerOutput, answer: StepAnswer) -> None:
     """Adds the tables of one worker."""
     done, what = worker.done, f"worker {worker.worker} has sent messages of step {expected.step}"
     for index, buffer in zip(done.output, worker.buffers, strict=False):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from coordinator.measures import PartitionRead
 from coordinator.specification import PipelineSpec
-from coordinator.stepping.step_answers import Expected, read_answers
+from coordinator.stepping.step_answers import ExpectedStep, read_answers
 from engine.operators.base import Work, add_work
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.output import OUTPUT_MESSAGES
@@ -57,7 +57,7 @@ class StepResult:
     state_ms: float = 0.0
 
 
-def gather(spec: PipelineSpec, expected: Expected, workers: Sequence[WorkerOutput]) -> StepResult:
+def gather(spec: PipelineSpec, expected: ExpectedStep, workers: Sequence[WorkerOutput]) -> StepResult:
     """The result of a step. Raises TaskLost if a worker has answered what cannot be right."""
     plan, answer = expected.plan, read_answers(expected, workers)
     result = StepResult(

@@ -27,7 +27,7 @@ from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.measuring import measures_of, project_shown, step_times
 from coordinator.stepping.quiet import PAUSE_SECONDS_MIN, Bell, QuietInput
 from coordinator.stepping.redividing import Redividing
-from coordinator.stepping.step_answers import Expected
+from coordinator.stepping.step_answers import ExpectedStep
 from coordinator.stepping.step_output import StepResult, gather
 from coordinator.stepping.unending_step import UnendingStep
 from coordinator.stepping.unknown_schemas import unknown_in_replay, unknown_to_record
@@ -130,7 +130,9 @@ class Stepping:
         if any(part.start < part.end for part in division.ranges):
             self._quiet.end()
         self._rest.work()
-        self._writer.append(self._inputs.records(self._writer.state, self._writer.epoch, [division], is_drained=True))
+        self._writer.log.append(
+            self._inputs.records(self._writer.state, self._writer.epoch, [division], is_drained=True)
+        )
         self._inputs.topics.note_announced()
         self._divide_ms = 1e3 * (self._monotonic() - began)
 
@@ -206,7 +208,7 @@ class Stepping:
     def _gather(self, record: DivisionRecord, outputs: Sequence[WorkerOutput], setup: TaskSetup) -> StepResult:
         """What the workers have answered, which is what the division asked of them. Raises TaskLost."""
         withholding = of_division(setup.numbered, record)
-        expected = Expected(
+        expected = ExpectedStep(
             step=record.step,
             plan=setup.plan_with(withholding),
             partitions=setup.facts.partitions,

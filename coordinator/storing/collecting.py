@@ -32,7 +32,7 @@ import structlog
 
 from base.short_text import short_text
 from base.term import Term
-from coordinator.beside import Beside
+from coordinator.background_work import BackgroundWork
 from coordinator.storing.manifest import Manifest, backup_objects, log_root_of, read_manifest
 from coordinator.storing.presence import Lost, lost_of, packs_in, sizes_below
 from faults.points import reached
@@ -59,7 +59,7 @@ class Collector:
     def __init__(self, outside: Outside, wake: Callable[[], None]) -> None:
         self._outside, self._wake = outside, wake
         self._due: Callable[[], Collected] | None = None
-        self._deleting: Beside[Collected] | None = None
+        self._deleting: BackgroundWork[Collected] | None = None
         self.began_at = 0.0
         self.lost: tuple[CheckpointStored, tuple[Lost, ...]] | None = None
 
@@ -88,7 +88,7 @@ class Collector:
                     self._tell(collected.fault)
         if self._deleting is None and self._due is not None:
             due, self._due = self._due, None
-            self._deleting = Beside(self._outside, "collect", due, self._wake)
+            self._deleting = BackgroundWork(self._outside, "collect", due, self._wake)
 
     @staticmethod
     def _tell(fault: StoreFault) -> None:

@@ -13,7 +13,7 @@ import structlog
 
 from base.short_text import short_text
 from base.version import VersionId
-from coordinator.beside import Beside
+from coordinator.background_work import BackgroundWork
 from coordinator.storing.manifest import DamagedManifest, Manifest
 from coordinator.storing.presence import read_whole
 from io_kafka.outside import Outside
@@ -37,7 +37,7 @@ class FormerVersion:
         self.fault = ""
         # With the manifest that the log names, or None if that, or an object that it names, cannot be used.
         self._known: tuple[CheckpointStored, Manifest | None] | None = None
-        self._reading: tuple[CheckpointStored, Beside[Manifest]] | None = None
+        self._reading: tuple[CheckpointStored, BackgroundWork[Manifest]] | None = None
         self._reading_began_at = 0.0
         self._repairs = 0
 
@@ -57,7 +57,7 @@ class FormerVersion:
     def read(self, store: Callable[[], ObjectStore], stored: CheckpointStored) -> bool:
         """Reads the manifest beside the steps. Returns whether that is over. Raises StoreFault if the store does not give it now."""
         if self._reading is None or self._reading[0] != stored:
-            reading = Beside(self._outside, "manifest", partial(read_whole, store(), stored), self._wake)
+            reading = BackgroundWork(self._outside, "manifest", partial(read_whole, store(), stored), self._wake)
             self._reading, self._reading_began_at = (stored, reading), self._outside.monotonic()
         if not self._reading[1].is_over:
             return False

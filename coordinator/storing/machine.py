@@ -1,8 +1,8 @@
 """Which version is uploaded to the checkpoint store, and when: a state machine without I/O, clock or randomness (base/machine.py).
 
-    Idle -Upload-> Uploading -all workers have answered-> Uploaded -Describe-> Describing -the manifest is written-> Described -LogStored-> Idle
-      ^                                                                                                                        |
-      +------------------------ a fault: tried again after a while, with the last complete version of then ---------------------+
+    NoUpload -Upload-> Uploading -all workers have answered-> Uploaded -Describe-> Describing -the manifest is written-> Described
+      ^                                                                                                                    |
+      +------------------------ LogStored; or a fault: tried again after a while, with the last complete version of then --+
 
 The store is beside the checkpoints: a version is complete without it, and the record in the step log is what makes it *stored*. One version is
 uploaded at a time, always the last complete one, so a slow store leaves versions out. Nothing depends on the phase but what is done next,
@@ -48,7 +48,7 @@ StoringAction = Upload | Describe | LogStored
 
 
 @dataclass(frozen=True)
-class Idle:
+class NoUpload:
     """No version is under way."""
 
     shown: ClassVar[PhaseShown] = "idle"
@@ -58,17 +58,17 @@ class Idle:
 
 
 @dataclass(frozen=True)
-class UnderWay:
+class UploadBegun:
     """`version`: that which is uploaded."""
 
     version: VersionId
 
-    def given_up(self) -> Idle:
-        return Idle()
+    def given_up(self) -> NoUpload:
+        return NoUpload()
 
 
 @dataclass(frozen=True)
-class Uploading(UnderWay):
+class Uploading(UploadBegun):
     """The workers upload their state."""
 
     shown: ClassVar[PhaseShown] = "uploading"
@@ -78,7 +78,7 @@ class Uploading(UnderWay):
 
 
 @dataclass(frozen=True)
-class Uploaded(UnderWay):
+class Uploaded(UploadBegun):
     """All of it is in the store, without a manifest."""
 
     shown: ClassVar[PhaseShown] = "uploaded"
@@ -88,7 +88,7 @@ class Uploaded(UnderWay):
 
 
 @dataclass(frozen=True)
-class Describing(UnderWay):
+class Describing(UploadBegun):
     """The manifest is written."""
 
     shown: ClassVar[PhaseShown] = "describing"
@@ -98,16 +98,16 @@ class Describing(UnderWay):
 
 
 @dataclass(frozen=True)
-class Described(UnderWay):
+class Described(UploadBegun):
     """The manifest is in the store, and the log does not say so."""
 
     shown: ClassVar[PhaseShown] = "described"
 
-    def recorded(self) -> Idle:
-        return Idle()
+    def recorded(self) -> NoUpload:
+        return NoUpload()
 
 
-StoringPhase = Idle | Uploading | Uploaded | Describing | Described
+StoringPhase = NoUpload | Uploading | Uploaded | Describing | Described
 
 
 class StoringMachine(Machine[StoringPhase]):
@@ -116,7 +116,7 @@ class StoringMachine(Machine[StoringPhase]):
     the store was seen to be complete; None if none waits."""
 
     def __init__(self, lag_s_max: float) -> None:
-        super().__init__(Idle())
+        super().__init__(NoUpload())
         self.lag_s_max = lag_s_max
         self.failures = 0
         self.again_at = 0.0
@@ -131,7 +131,7 @@ class StoringMachine(Machine[StoringPhase]):
         elif self.waits_since is None:
             self.waits_since = now
         match self.phase:
-            case Idle():
+            case NoUpload():
                 return Upload(complete) if behind and self.may_begin(now) else None
             case Uploaded(version):
                 return Describe(version)
@@ -144,7 +144,7 @@ class StoringMachine(Machine[StoringPhase]):
 
     def may_begin(self, now: float) -> bool:
         """Whether an upload would begin if a version waited."""
-        return isinstance(self.phase, Idle) and now >= self.again_at
+        return isinstance(self.phase, NoUpload) and now >= self.again_at
 
     @property
     def is_behind(self) -> bool:
@@ -161,7 +161,7 @@ class StoringMachine(Machine[StoringPhase]):
     # Reports
 
     def uploading(self, version: VersionId) -> None:
-        self.tell(Idle.uploading, version)
+        self.tell(NoUpload.uploading, version)
 
     def uploaded(self) -> None:
         self.tell(Uploading.uploaded)
@@ -174,7 +174,7 @@ class StoringMachine(Machine[StoringPhase]):
 
     def recorded(self, complete: VersionId, now: float) -> None:
         """The record is in the log. What has become complete meanwhile waits since now at the latest."""
-        is_last = isinstance(self.phase, UnderWay) and self.phase.version == complete
+        is_last = isinstance(self.phase, UploadBegun) and self.phase.version == complete
         self.tell(Described.recorded)
         self.waits_since = None if is_last else now
         self.failures, self.again_at = 0, 0.0
@@ -191,12 +191,12 @@ class StoringMachine(Machine[StoringPhase]):
         self._give_up()
 
     def _give_up(self) -> None:
-        if not isinstance(self.phase, Idle):
-            self.tell(UnderWay.given_up)
+        if not isinstance(self.phase, NoUpload):
+            self.tell(UploadBegun.given_up)
 
     def check(self, complete: VersionId) -> None:
         """Asserts the invariants. `next` calls it before each decision. `complete`: see there."""
-        if isinstance(self.phase, UnderWay):
+        if isinstance(self.phase, UploadBegun):
             version = self.phase.version
             assert EMPTY < version <= complete, self.with_story(
                 f"{version} is uploaded, and the last complete one is {complete}"

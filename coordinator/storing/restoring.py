@@ -13,8 +13,8 @@ from collections.abc import Collection
 import structlog
 
 from base.version import VersionId
-from coordinator.starting.binding import Bound
 from coordinator.starting.layouts import layout_of, layout_with, record_of
+from coordinator.starting.workers.binding import Bound
 from coordinator.storing.manifest import Manifest, read_manifest
 from engine.resident.crew import Crew
 from io_kafka.outside import Outside

@@ -19,10 +19,13 @@ from base.fault import Fault
 from base.short_text import short_text
 from base.term import Term
 from base.version import VersionId
-from coordinator.beside import Beside
+from coordinator.background_work import BackgroundWork
+from coordinator.core import Core
+from coordinator.loop_part import LoopPart, Recovered
+from coordinator.measures import SettledStep
 from coordinator.specification import PipelineSpec
-from coordinator.starting.expected_databases import restorable
-from coordinator.starting.standings import ExpectedDatabases
+from coordinator.starting.workers.reach import restorable
+from coordinator.starting.workers.standings import ExpectedDatabases
 from coordinator.status import StatusBoard
 from coordinator.storing.collecting import Collector
 from coordinator.storing.former import FormerVersion
@@ -63,7 +66,7 @@ class _Description:
     """`writing`: the manifest goes to the store beside the steps, and its digest is the result."""
 
     manifest: Manifest
-    writing: Beside[str]
+    writing: BackgroundWork[str]
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,8 @@ class _UploadUnderWay:
     description: _Description | None = None
 
 
-class Storing:
-    """The storing of checkpoints in one run. It outlives a recovery. Without a store it does nothing."""
+class Storing(LoopPart):
+    """The storing of checkpoints in one run. Without a store it does nothing."""
 
     def __init__(
         self, spec: PipelineSpec, writer: PipelineWriter, board: StatusBoard, wake: Callable[[], None]
@@ -91,7 +94,7 @@ class Storing:
         self._term: Term | None = None
         self._upload: _UploadUnderWay | None = None
         self._former = FormerVersion(self._outside, wake)
-        self._left: list[Beside[str]] = []  # threads that write manifests of which nobody waits for the end
+        self._left: list[BackgroundWork[str]] = []  # threads that write manifests of which nobody waits for the end
         self._collector = Collector(self._outside, wake)
         self._is_late = False
         self._gives_up_at: float | None = None  # when a run that is to end no longer waits
@@ -107,9 +110,8 @@ class Storing:
             self._store = self._settings.place.open()
         return self._store
 
-    def recovered(self, expected: ExpectedDatabases, term: Term) -> None:
-        """New workers have opened a checkpoint."""
-        self._expected, self._term = expected, term
+    def recovered(self, recovered: Recovered) -> None:
+        self._expected, self._term = recovered.found.expected, recovered.term
         self._leave()
         self._former.recovered()
         self.machine.recovered()
@@ -140,8 +142,7 @@ class Storing:
         return tuple(version for version in versions if version is not None)
 
     @property
-    def is_under_way(self) -> bool:
-        """Whether something is done beside the steps whose end the loop looks for."""
+    def awaits_answers(self) -> bool:
         return self._upload is not None or self._former.reading_since is not None
 
     @property
@@ -149,7 +150,7 @@ class Storing:
         """Whether a thread is at work that writes to the store."""
         return self._collector.is_under_way or bool(self._writing())
 
-    def _writing(self) -> list[Beside[str]]:
+    def _writing(self) -> list[BackgroundWork[str]]:
         """The threads that write manifests now."""
         description = None if self._upload is None else self._upload.description
         writing = self._left if description is None else [*self._left, description.writing]
@@ -194,16 +195,18 @@ class Storing:
 
     # The parts of an upload
 
-    def advance(self, complete: VersionId, crew: Crew) -> None:
-        """Called between the actions of the loop. `complete`: the last version that all workers have. Raises a fault of the crew or
-        of a database, but none of the store."""
+    def note_step(self, step: SettledStep) -> None:
+        """Checkpoints are stored, and no steps."""
+
+    def look(self, core: Core, crew: Crew) -> None:
+        """Raises a fault of the crew or of a database, but none of the store."""
         if self._settings is None:
             return
-        now = self._outside.monotonic()
+        now, complete = self._outside.monotonic(), core.version
         self._collector.advance()
         self._heed_lost()
         try:
-            self._look(crew)
+            self._report(crew)
             if self.machine.may_begin(now):
                 self._knows_former()
             action = self.machine.next(complete, self._former.whole(self._writer.state.stored), now)
@@ -213,7 +216,7 @@ class Storing:
             self._give_up(fault, now)
         self._tell_of_lag(now)
 
-    def _look(self, crew: Crew) -> None:
+    def _report(self, crew: Crew) -> None:
         """Reports what is over."""
         upload = self._upload
         if upload is None:
@@ -304,7 +307,7 @@ class Storing:
             chains={w: answer.chain for w, answer in upload.answers.items()},
         )
         write = partial(write_manifest, store, upload.name, manifest)
-        writing = Beside(self._outside, "manifest", write, self._wake)
+        writing = BackgroundWork(self._outside, "manifest", write, self._wake)
         self._upload = replace(upload, description=_Description(manifest, writing))
         self.machine.describing()
 
@@ -320,7 +323,7 @@ class Storing:
             manifest=upload.name,
             digest=writing.result(),
         )
-        self._writer.append([record])
+        self._writer.log.append([record])
         reached("stored.recorded")
         self._uploaded_bytes += sum(answer.bytes for answer in upload.answers.values())
         self._former.stored(record, manifest)
@@ -346,7 +349,7 @@ class Storing:
         self._fault = text
 
     def _tell_of_lag(self, now: float) -> None:
-        """After all that `advance` does, so the status has it too."""
+        """After all that `look` does, so the status has it too."""
         is_late = self.machine.is_late(now)
         if is_late != self._is_late:
             self._is_late = is_late

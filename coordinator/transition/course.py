@@ -15,9 +15,9 @@ from coordinator.revisions.document import PlanDocument, Revision
 from coordinator.revisions.former import former_project
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
-from coordinator.starting.patterns import with_matching_topics
-from coordinator.starting.same_topics import refuse_lost_log
-from coordinator.starting.start import settled_outputs
+from coordinator.starting.topics.patterns import with_matching_topics
+from coordinator.starting.topics.same_topics import refuse_lost_log
+from coordinator.starting.topics.setup import settled_outputs
 from coordinator.transition.documents import Documents
 from coordinator.transition.plan import TransitionFacts
 from coordinator.transition.reread_portions import source_read_again

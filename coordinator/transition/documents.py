@@ -16,7 +16,7 @@ from io_kafka.step_log.plans import digest_of
 T = TypeVar("T")
 
 
-class Reader(Protocol):
+class DocumentReader(Protocol):
     def document(self, topic: str, digest: str) -> str:
         """Returns the text of the document with this name; see RangeReader."""
         ...
@@ -26,7 +26,7 @@ class Documents:
     """The documents of one topic. Each name is a digest. Threads may use it beside each other, because what one of them has put here never
     changes."""
 
-    def __init__(self, reader: Reader, topic: str) -> None:
+    def __init__(self, reader: DocumentReader, topic: str) -> None:
         self._reader, self._topic = reader, topic
         self._texts: dict[str, str] = {}
         self._plans: dict[str, PlanDocument] = {}

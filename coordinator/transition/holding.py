@@ -16,6 +16,7 @@ from engine.model.filling import Switched
 from engine.model.numbers import NumberedCircuit
 from engine.operators.arrangement import Key
 from engine.resident.messages import Size
+from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.topics import Topics
 from io_kafka.step_log.records import NodeErrors
 from io_kafka.step_log.revision_records import RevisionIntent
@@ -91,13 +92,12 @@ class Holding:
     def _why_input_differs(self, topics: Topics) -> Iterator[str]:
         """What is wrong with topics that were read again. A fault that comes with the step of the switch would end the run."""
         log, intent = self.log, self.phase.intent
-        ids = {each.topic: each.id for each in intent.topics}
-        for name, now in topics.describe(ids).items():
-            if now.topic_id != ids[name]:
-                yield (
-                    f"topic {name} was deleted and created again (id {ids[name]} before, {now.topic_id} now), and new nodes have messages that "
-                    "are gone; take the change back with `stepwell revision abort`, and apply it again"
-                )
+        there = topics.describe(each.topic for each in intent.topics)
+        for recreated in lost_topics(intent.topics, there).recreated.values():
+            yield (
+                f"{recreated}, and new nodes have messages that are gone; take the change back with `stepwell revision abort`, and apply it "
+                "again"
+            )
         new = sorted(log.only_read_again)
         begins, ends = topics.begin_offsets({each.topic for each in new}), topics.end_offsets_of(new)
         for where in new:

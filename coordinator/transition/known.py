@@ -1,19 +1,19 @@
 """What a run knows of a transition beyond the step log, as phases (base/machine.py). The phase of the transition itself is in the log.
 
     the log has     phases
-    no transition   NothingKnown -preparing-> Preparing -prepared-> Wanted -began-> NothingKnown
+    no transition   NothingKnown -preparing-> Preparing -prepared-> WantedTransition -began-> NothingKnown
     filling         NothingKnown -looking-> Looking -looked-> Looked -measured-> Measured -switched-> NothingKnown
-    detached        NothingKnown -cleared-> Cleared
-    clearing        NothingKnown -cleared-> Cleared -settled-> NothingKnown
+    detached        NothingKnown -cleared-> AllCleared
+    clearing        NothingKnown -cleared-> AllCleared -settled-> NothingKnown
 
     phase          event        next phase
-    NothingKnown   cleared      the same, as long as something is left to clear; then Cleared
+    NothingKnown   cleared      the same, as long as something is left to clear; then AllCleared
     Preparing      refused      NothingKnown
-    Cleared        note_store   the same
-    Measurable     look_again   NothingKnown; Cleared stays
+    AllCleared     note_store   the same
+    Measurable     look_again   NothingKnown; AllCleared stays
 
-Measurable stands for all phases but Preparing and Wanted. With each turn nothing is known again, and after a loss of workers nothing but the
-request, from Preparing to Wanted.
+Measurable stands for all phases but Preparing and WantedTransition. With each turn nothing is known again, and after a loss of workers nothing
+but the request, from Preparing to WantedTransition.
 
 Three phases keep something for the shell that no decision depends on. `P`: what prepares a request. `W`: the transition that it has made. `L`:
 the look at topics.
@@ -24,13 +24,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from coordinator.revisions.view import Difference
+from coordinator.revisions.view import ViewDifference
 
 P = TypeVar("P")
 W = TypeVar("W")
 L = TypeVar("L")
 
-Differences = tuple[Difference, ...]
+Differences = tuple[ViewDifference, ...]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Measurable:
 
     differences: Differences | None
 
-    def look_again(self) -> NothingKnown | Cleared:
+    def look_again(self) -> NothingKnown | AllCleared:
         """What stands in the way of the switch may have changed."""
         return NothingKnown(self.differences)
 
@@ -59,9 +59,9 @@ class NothingKnown(Measurable):
         """The topics of the next project are looked at, beside the steps."""
         return Looking(self.differences, look)
 
-    def cleared(self, is_done: bool) -> NothingKnown | Cleared:
+    def cleared(self, is_done: bool) -> NothingKnown | AllCleared:
         """Some tables were removed. `is_done`: the workers have nothing left to clear."""
-        return Cleared(self.differences, waits_for_store=False) if is_done else self
+        return AllCleared(self.differences, waits_for_store=False) if is_done else self
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Preparing(Generic[P]):
 
     preparation: P
 
-    def prepared(self, prepared: W) -> Wanted[W]:
+    def prepared(self, prepared: W) -> WantedTransition[W]:
         """The workers have all that it needs."""
-        return Wanted(prepared)
+        return WantedTransition(prepared)
 
     def refused(self) -> NothingKnown:
         """It cannot begin."""
@@ -80,7 +80,7 @@ class Preparing(Generic[P]):
 
 
 @dataclass(frozen=True)
-class Wanted(Generic[W]):
+class WantedTransition(Generic[W]):
     """The next transition has only to be recorded."""
 
     prepared: W
@@ -125,17 +125,17 @@ class Measured(Measurable):
 
 
 @dataclass(frozen=True)
-class Cleared(Measurable):
+class AllCleared(Measurable):
     """The workers have nothing left to clear. `waits_for_store`: loads of batch tables go with the end of the transition that the version in the
     checkpoint store still needs."""
 
     waits_for_store: bool
 
-    def look_again(self) -> Cleared:
+    def look_again(self) -> AllCleared:
         """Nothing that is cleared comes back."""
         return self
 
-    def note_store(self, needs_loads: bool) -> Cleared:
+    def note_store(self, needs_loads: bool) -> AllCleared:
         """The shell has seen which version is in the checkpoint store."""
         return replace(self, waits_for_store=needs_loads)
 
@@ -144,4 +144,4 @@ class Cleared(Measurable):
         return NothingKnown()
 
 
-Known = NothingKnown | Preparing[P] | Wanted[W] | Looking[L] | Looked | Measured | Cleared
+Known = NothingKnown | Preparing[P] | WantedTransition[W] | Looking[L] | Looked | Measured | AllCleared

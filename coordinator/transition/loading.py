@@ -18,13 +18,13 @@ import structlog
 from base.fault import Fault
 from base.short_text import short_text
 from coordinator.specification import InputTopic, PipelineSpec
-from coordinator.starting.batch_tables import TOPIC_CONFIG, TableRows, parts_of_load
 from coordinator.starting.errors import TopicChanged
+from coordinator.starting.topics.batch_tables import TOPIC_CONFIG, TableRows, parts_of_load
 from coordinator.topic_names import TABLE_PARTITIONS
 from io_kafka.clients.table_writer import TableWriter
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import KafkaFault
-from io_kafka.step_log.records import InputRange, TableRecord, TopicIdentity
+from io_kafka.step_log.records import InputRange, TableRecord
 
 _log = structlog.get_logger("coordinator.transition.loading")
 
@@ -71,5 +71,4 @@ def _load(spec: PipelineSpec, source: InputTopic, epoch: int, topics: Topics, ta
         for number in range(facts.partitions)
     )
     _log.info("a table is loaded beside the steps", table=handle, topic=name, rows=rows)
-    identity = TopicIdentity(topic=name, id=facts.topic_id, partitions=facts.partitions)
-    return TableRecord(epoch=epoch, handle=handle, topic=identity, ranges=ranges, rows=rows, is_whole=True)
+    return TableRecord(epoch=epoch, handle=handle, topic=facts.identity, ranges=ranges, rows=rows, is_whole=True)

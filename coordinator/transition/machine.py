@@ -1,9 +1,9 @@
 """What a transition to another revision does next: a machine without I/O, clock or randomness.
 
-    NONE -LogTransition-> filling -(all filled) Measure-> ready -LogSwitch-> switching -(step t)-> clearing -LogSettled-> NONE
-                            |  ^                            |                    |                  ^
-                            |  +-- a turn: taken back, held-+--------------------+                  |
-                            +----------------------- LogTurn(abort) --------------------------------+
+    NONE -LogTransition-> filling -(all filled) MeasureDifferences-> ready -LogSwitch-> switching -(step t)-> clearing -LogSettled-> NONE
+                            |  ^                                       |                    |                  ^
+                            |  +------------ a turn: taken back, held -+--------------------+                  |
+                            +---------------------------------- LogTurn(abort) --------------------------------+
 
 With --gradual step t leads from switching to draining, and the step with which everything has left to clearing. Nothing is due meanwhile.
 
@@ -11,15 +11,15 @@ Which phase it is follows from the step log. The machine remembers only what the
 in the present phase (known.py), such as the request that is prepared, or how large the differences are. Its actions are for drained boundaries,
 and none of them comes in a replay.
 
-    action           what the shell does                                                        report
-    -                begins to prepare a request, beside the steps                              preparing; when that is over prepared or refused
-    LogTransition    writes the intent                                                          began
-    Look             begins to look at the topics of the next project, beside the steps         looking, and looked when that is over
-    Measure          asks the workers how large the differences are                             measured
-    LogSwitch        writes that the next step is the first one of the next revision            switched
-    LogTurn          writes the turn                                                            turned
-    Clear            has the workers remove tables, up to a bound                               cleared
-    LogSettled       writes that nothing is left                                                settled
+    action               what the shell does                                                 report
+    -                    begins to prepare a request, beside the steps                       preparing; when that is over prepared or refused
+    LogTransition        writes the intent                                                   began
+    LookAtTopics         begins to look at the topics of the next project, beside the steps  looking, and looked when that is over
+    MeasureDifferences   asks the workers how large the differences are                      measured
+    LogSwitch            writes that the next step is the first one of the next revision     switched
+    LogTurn              writes the turn                                                     turned
+    ClearTables          has the workers remove tables, up to a bound                        cleared
+    LogSettled           writes that nothing is left                                         settled
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from base.version import VersionId
 from coordinator.boundary import Boundary
 from coordinator.revisions.turns import TurnName
 from coordinator.transition.known import (
-    Cleared,
+    AllCleared,
     Differences,
     Known,
     L,
@@ -45,7 +45,7 @@ from coordinator.transition.known import (
     P,
     Preparing,
     W,
-    Wanted,
+    WantedTransition,
 )
 from io_kafka.step_log.revision_records import TurnTo
 from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Switching
@@ -58,12 +58,12 @@ class LogTransition:
 
 
 @dataclass(frozen=True)
-class Look:
+class LookAtTopics:
     pass
 
 
 @dataclass(frozen=True)
-class Measure:
+class MeasureDifferences:
     pass
 
 
@@ -78,7 +78,7 @@ class LogTurn:
 
 
 @dataclass(frozen=True)
-class Clear:
+class ClearTables:
     pass
 
 
@@ -87,7 +87,7 @@ class LogSettled:
     pass
 
 
-TransitionAction = LogTransition | Look | Measure | LogSwitch | LogTurn | Clear | LogSettled
+TransitionAction = LogTransition | LookAtTopics | MeasureDifferences | LogSwitch | LogTurn | ClearTables | LogSettled
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ NO_REQUESTS = TransitionRequests()
 class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
     """`asked`: what users want. `known`: what is known beyond the log when it begins. `checkpoint`: the one that has to be complete before the
     switch, before more is cleared, or before the end is recorded; "needed" if it is not frozen yet. `unrunnable_revision`: the one that this
-    release cannot run alone (coordinator/starting/release.py), so that its steps have to wait for a transition. `P`, `W`, `L`: see known.py."""
+    release cannot run alone (coordinator/starting/project/release.py), so that its steps have to wait for a transition. `P`, `W`, `L`: see
+    known.py."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
     @property
     def has_request(self) -> bool:
         """Whether another transition is prepared, or has only to be recorded."""
-        return isinstance(self.known, Preparing | Wanted)
+        return isinstance(self.known, Preparing | WantedTransition)
 
     @property
     def needs_checkpoint(self) -> bool:
@@ -165,7 +166,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         phase = log.revisions.phase
         match phase:
             case None:
-                return LogTransition() if isinstance(self.known, Wanted) and is_undivided else None
+                return LogTransition() if isinstance(self.known, WantedTransition) and is_undivided else None
             case Filling() | Detached() | Switching() if self.wants_abort:
                 return LogTurn("abort")
             case Filling():
@@ -173,7 +174,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
             case Detached():
                 if self.asked.turn != "resume" or not is_undivided:
                     return None
-                return LogTurn("resume") if isinstance(self.known, Cleared) else Clear()
+                return LogTurn("resume") if isinstance(self.known, AllCleared) else ClearTables()
             case Switching() | Draining():
                 return None
             case Clearing():
@@ -186,17 +187,17 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
             return None
         match self.known:
             case NothingKnown():
-                return Look()
+                return LookAtTopics()
             case Looking():
                 return None
             case Looked():
-                return Measure()
+                return MeasureDifferences()
             case Measured(holds=holds):
                 is_held = phase.intent.choices.hold or phase.is_held or bool(holds)
                 if phase.is_paused or (is_held and (holds or not self.asked.is_switch)):
                     return None
                 return LogSwitch() if self.checkpoint is None else None
-            case Preparing() | Wanted() | Cleared():
+            case Preparing() | WantedTransition() | AllCleared():
                 raise AssertionError(self.with_story(f"{type(self.known).__name__} while new nodes are filled"))
             case _:
                 assert_never(self.known)
@@ -204,8 +205,8 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
     def _of_clearing(self, at: Boundary) -> TransitionAction | None:
         if self.checkpoint is not None or at.is_checkpointing:
             return None
-        if not isinstance(self.known, Cleared):
-            return Clear()
+        if not isinstance(self.known, AllCleared):
+            return ClearTables()
         return None if self.known.waits_for_store else LogSettled()
 
     def goes_on_by_itself(self, log: StepLogState) -> bool:
@@ -266,9 +267,9 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         self.unrunnable_revision = None if is_runnable else number
 
     def note_store(self, *, needs_loads: bool) -> None:
-        """The shell has seen which version is in the checkpoint store; see Cleared. Other phases ignore it, because it is seen again before the
-        end is due."""
-        if isinstance(self.phase, Cleared):
+        """The shell has seen which version is in the checkpoint store; see AllCleared. Other phases ignore it, because it is seen again before
+        the end is due."""
+        if isinstance(self.phase, AllCleared):
             self.phase = self.phase.note_store(needs_loads)
 
     def preparing(self, preparation: P) -> None:
@@ -286,7 +287,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
 
     def began(self) -> None:
         """An abort that was asked for while it was prepared comes next: what is recorded of it, such as loads, is taken back as usual."""
-        self.tell(Wanted.began)
+        self.tell(WantedTransition.began)
         self.asked = TransitionRequests(turn=self.asked.turn)
 
     def look_again(self) -> None:
@@ -339,7 +340,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
 
     def settled(self) -> None:
         """The end is in the log."""
-        self.tell(Cleared.settled)
+        self.tell(AllCleared.settled)
 
     def check(self, log: StepLogState) -> None:
         """Asserts the invariants. `next` calls it before each decision."""
@@ -356,11 +357,11 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         match known:
             case NothingKnown():
                 pass
-            case Preparing() | Wanted():
+            case Preparing() | WantedTransition():
                 assert phase is None, self.with_story(f"{name} {where}")
             case Looking() | Looked() | Measured():
                 assert isinstance(phase, Filling), self.with_story(f"{name} {where}")
-            case Cleared():
+            case AllCleared():
                 assert isinstance(phase, Detached | Clearing), self.with_story(f"{name} {where}")
                 assert is_switched or not known.waits_for_store, self.with_story(
                     "the store needs loads of a transition that was not made"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from base.fault import Fault
-from coordinator.beside import Beside
+from coordinator.background_work import BackgroundWork
 from coordinator.revisions.requests import ApplyRequest, stopping
 from coordinator.transition.machine import AnyTransition
 from coordinator.transition.prepared_request import Prepared
@@ -37,7 +37,7 @@ class Preparation:
     ) -> None:
         self.request = request
         self._answer, self._is_asked = answer, answer is not None
-        self._planning = Beside(outside, "plan a transition", work, wake)
+        self._planning = BackgroundWork(outside, "plan a transition", work, wake)
         self.prepared: Prepared | None = None
         self._is_foreseeing = False
 

@@ -13,8 +13,8 @@ from coordinator.revisions.planned import planned_of
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
 from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
 from coordinator.specification import PipelineSpec
-from coordinator.starting.batch_tables import TableRows
-from coordinator.starting.schemas import refused_schemas, register_schemas
+from coordinator.starting.topics.batch_tables import TableRows
+from coordinator.starting.topics.schemas import refused_schemas, register_schemas
 from coordinator.transition.disk_room import Room
 from coordinator.transition.loading import load_beside_steps
 from coordinator.transition.plan import TransitionPlan, plan_transition

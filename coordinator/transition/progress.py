@@ -20,14 +20,14 @@ NOT_LEVEL_SHARE_MAX = 0.99
 
 
 @dataclass(frozen=True)
-class Messages:
+class MessagesLeft:
     """The messages that are read again: how many are read, and how many of the partitions that the revision in force reads are left."""
 
     done: int
     left: int
 
     @classmethod
-    def of(cls, log: LogValue) -> Messages:
+    def of(cls, log: LogValue) -> MessagesLeft:
         phase = log.revisions.phase
         starts = {} if phase is None else {each.where: each.start for each in phase.intent.again}
         at = log.reads_again
@@ -45,7 +45,7 @@ def share_filled(log: LogValue) -> float:
     assert phase is not None
     if not phase.intent.again:
         return log.filled / phase.intent.whole
-    share = Messages.of(log).share
+    share = MessagesLeft.of(log).share
     messages = share if log.has_reread_all else min(share, NOT_LEVEL_SHARE_MAX)
     return (log.filled / HASHES + messages) / (phase.intent.whole / HASHES + 1)
 
@@ -57,14 +57,14 @@ def share_drained(log: LogValue) -> float | None:
 
 
 @dataclass
-class Pace:
+class RereadPace:
     """How the messages that are left have become fewer. `_seen`: when there were how many, oldest first."""
 
     _seen: deque[tuple[float, int]] = field(default_factory=deque)
 
     def note(self, now_s: float, log: LogValue) -> None:
         """After each step that fills."""
-        self._seen.append((now_s, Messages.of(log).left))
+        self._seen.append((now_s, MessagesLeft.of(log).left))
         while now_s - self._seen[0][0] > WINDOW_S:
             self._seen.popleft()
 

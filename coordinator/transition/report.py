@@ -12,7 +12,7 @@ from coordinator.status import StatusBoard
 from coordinator.transition.machine import AnyTransition
 from coordinator.transition.plan import TransitionFacts
 from coordinator.transition.portions import Portions
-from coordinator.transition.progress import Pace, share_drained, share_filled
+from coordinator.transition.progress import RereadPace, share_drained, share_filled
 from io_kafka.step_log.revision_records import RevisionIntent, RevisionRecord
 from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling, Phase, Switching
 from io_kafka.step_log.value import LogValue
@@ -29,13 +29,13 @@ class TransitionReport:
         self._board, self._now = board, now
         self._began_at = self._switch_at = 0.0  # when the intent and the switch were to be recorded
         self._ended = _NOTHING
-        self._pace = Pace()
+        self._pace = RereadPace()
 
     # What happens
 
     def begins(self) -> None:
         """The intent is to be recorded."""
-        self._began_at, self._pace = self._now(), Pace()
+        self._began_at, self._pace = self._now(), RereadPace()
 
     def switches(self) -> None:
         """The switch is to be recorded."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from coordinator.revisions.rereadable import topics_of
 from coordinator.specification import InputTopic
-from coordinator.starting.batch_tables import ends_of_loads
+from coordinator.starting.topics.batch_tables import ends_of_loads
 from io_kafka.clients.time_cut import Offsets, TimeCut, proportional
 from io_kafka.clients.topics import Topics
 from io_kafka.formats.batches import MESSAGE_ROWS_MAX

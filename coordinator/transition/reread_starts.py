@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.rereadable import reads
 from coordinator.specification import InputTopic
-from coordinator.starting.positions import starting_positions
+from coordinator.starting.topics.positions import starting_positions
 from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import TopicIdentity
@@ -77,6 +77,4 @@ def rereads_of(comparison: Comparison, handles: Iterable[str], topics: Topics) -
 
 def _identities(topics: Topics, names: Iterable[str]) -> tuple[TopicIdentity, ...]:
     facts = topics.describe(names)
-    return tuple(
-        TopicIdentity(topic=name, id=facts[name].topic_id, partitions=facts[name].partitions) for name in sorted(facts)
-    )
+    return tuple(facts[name].identity for name in sorted(facts))

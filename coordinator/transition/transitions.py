@@ -1,7 +1,7 @@
 """Carries out the actions of a transition, and answers users who ask for one.
 
 asked -> the transition is planned beside the steps, and refused before anything is recorded (preparation.py) -> LogTransition
-all is filled -> Look, beside the steps -> Measure: what differs, and whether something holds the switch -> LogSwitch
+all is filled -> LookAtTopics, beside the steps -> MeasureDifferences: what differs, and whether something holds the switch -> LogSwitch
 after the switch, or an abort -> Clear, a checkpoint -> LogSettled
 """
 
@@ -14,8 +14,9 @@ import structlog
 
 from base.short_text import short_text
 from base.version import VersionId
-from coordinator.beside import Beside
+from coordinator.background_work import BackgroundWork
 from coordinator.core import Core
+from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
 from coordinator.revisions.document import Revision
 from coordinator.revisions.requests import (
@@ -27,25 +28,25 @@ from coordinator.revisions.requests import (
     second_transition,
 )
 from coordinator.revisions.turns import TurnName
-from coordinator.revisions.view import Difference
+from coordinator.revisions.view import ViewDifference
 from coordinator.specification import PipelineSpec
-from coordinator.starting.batch_tables import TableRows, remove_lost_loads
-from coordinator.starting.release import stands_still
+from coordinator.starting.project.release import stands_still
+from coordinator.starting.topics.batch_tables import TableRows, remove_lost_loads
 from coordinator.status import StatusBoard
 from coordinator.transition.concerned import outputs_concerned
 from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
 from coordinator.transition.draining import DrainPortions
 from coordinator.transition.holding import Holding, TopicFindings, views_put_in_error
-from coordinator.transition.known import Looked, Looking, Measured, Preparing, Wanted
+from coordinator.transition.known import Looked, Looking, Measured, Preparing, WantedTransition
 from coordinator.transition.machine import (
-    Clear,
+    ClearTables,
     LogSettled,
     LogSwitch,
     LogTransition,
     LogTurn,
-    Look,
-    Measure,
+    LookAtTopics,
+    MeasureDifferences,
     Transition,
     TransitionAction,
 )
@@ -79,8 +80,9 @@ ERROR_CHARACTERS_MAX = 500
 """How many characters of an error a record of the step log has."""
 
 
-class Transitions:
-    """The transitions of one run. `portions` and what the machine knows of a request outlive a recovery. `wake` ends a wait of the loop."""
+class Transitions(LoopPart):
+    """It owns what the transitions of one run are made of: the machine, which the core asks; how much each step fills (`portions`); and what
+    users see. `portions` and what the machine knows of a request outlive a recovery. `wake` ends a wait of the loop."""
 
     def __init__(
         self,
@@ -92,17 +94,15 @@ class Transitions:
     ) -> None:
         self._files, self._writer, self._wake = files, writer, wake
         self._table_rows = table_rows
-        self.machine: Transition[Preparation, Prepared, Beside[TopicFindings]] = Transition()
+        self.machine: Transition[Preparation, Prepared, BackgroundWork[TopicFindings]] = Transition()
         self.portions = Portions(HASHES, drained=DrainPortions(min(files.drain_rows_max, files.switch_rows_max)))
         self._course: Course | None = None
         self._report = TransitionReport(board, files.kafka.outside.monotonic)
         self._losses = Losses()
-        self.may_begin = True
-        """Whether the run goes on until it is stopped."""
+        self._may_begin = True  # whether the run goes on until it is stopped
 
-    def recovered(self, course: Course) -> None:
-        """New workers have opened a checkpoint."""
-        self._course = course
+    def recovered(self, recovered: Recovered) -> None:
+        self._course, self._may_begin = recovered.course, recovered.goal.may_change_project
         if isinstance(self.machine.known, Preparing):
             self.machine.known.preparation.recovered()
         self.machine = self.machine.after_recovery()
@@ -113,11 +113,17 @@ class Transitions:
         assert self._course is not None
         return self._course
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the log has a transition."""
+        return self._writer.state.revisions.phase is not None
+
     def take_recorded(self, revision: Revision) -> None:
-        """The steps of the revision in force wait for a transition, if this release cannot run it alone (coordinator/starting/release.py)."""
+        """The steps of the revision in force wait for a transition, if this release cannot run it alone. See
+        coordinator/starting/project/release.py."""
         self.machine.note_revision(revision.number, is_runnable=not revision.document.frozen)
 
-    def check_goes_on(self, core: Core) -> None:
+    def _check_goes_on(self, core: Core) -> None:
         """Raises CircuitChanged if no transition leads away from a revision that this release cannot run alone."""
         log = self._writer.state
         if self.machine.is_at_end(log) and not core.stopping:
@@ -144,7 +150,7 @@ class Transitions:
         log, outside = self._writer.state, self._files.kafka.outside
         revision = log.revision
         assert revision is not None
-        if not self.may_begin:
+        if not self._may_begin:
             raise TransitionRefused(
                 "the run ends as soon as it has done what it was started for.",
                 "Start the service with `stepwell run`, and ask again.",
@@ -163,8 +169,16 @@ class Transitions:
 
         self.machine.preparing(Preparation(request, answer, work, outside, self._wake))
 
-    def advance(self, crew: Crew) -> None:
-        """Takes what was done beside the steps, at any boundary."""
+    def look(self, core: Core, crew: Crew) -> None:
+        """Raises CircuitChanged if no transition leads away from a revision that this release cannot run alone."""
+        self._advance(crew)
+        self._check_goes_on(core)
+
+    @property
+    def awaits_answers(self) -> bool:
+        return self.machine.waits_beside
+
+    def _advance(self, crew: Crew) -> None:
         match self.machine.known:
             case Preparing(preparation):
                 preparation.advance(self._writer, self._files.plan_topic, crew, self.machine)
@@ -213,7 +227,7 @@ class Transitions:
         if phase.is_paused == is_paused:
             return
         writer = self._writer
-        writer.append([RevisionPause(epoch=writer.epoch, number=phase.intent.number, is_paused=is_paused)])
+        writer.log.append([RevisionPause(epoch=writer.epoch, number=phase.intent.number, is_paused=is_paused)])
         _log.info("the transition is paused, or goes on", revision=phase.intent.number, is_paused=is_paused)
 
     # Actions
@@ -222,19 +236,21 @@ class Transitions:
         match action:
             case LogTransition():
                 self._begin(core)
-            case Look():
+            case LookAtTopics():
                 phase, topics = self._filling(), Topics(self._files.kafka)
                 holding = Holding(self.course, self._writer.state, phase)
                 self.machine.looking(
-                    Beside(self._files.kafka.outside, "look at topics", lambda: holding.look(topics), self._wake)
+                    BackgroundWork(
+                        self._files.kafka.outside, "look at topics", lambda: holding.look(topics), self._wake
+                    )
                 )
-            case Measure():
+            case MeasureDifferences():
                 self._measure(crew)
             case LogSwitch():
                 self._switch(core)
             case LogTurn(reason):
                 self._record_turn(reason, core.step if reason == "resume" else None)
-            case Clear():
+            case ClearTables():
                 self._clear(crew)
             case LogSettled():
                 self._settle(core)
@@ -254,7 +270,7 @@ class Transitions:
             drain = Drain(whole=HASHES, rows=sum(each.come + each.gone for each in known.differences))
         self._report.switches()
         self.portions.drained.begin()
-        self._writer.append(
+        self._writer.log.append(
             [RevisionSwitch(epoch=self._writer.epoch, number=intent.number, step=core.step, drain=drain)]
         )
         self.machine.switched()
@@ -262,7 +278,7 @@ class Transitions:
 
     def _begin(self, core: Core) -> None:
         known, writer = self.machine.known, self._writer
-        assert isinstance(known, Wanted) and writer.state.revision is not None
+        assert isinstance(known, WantedTransition) and writer.state.revision is not None
         prepared, plan = known.prepared, known.prepared.plan
         self._report.begins()
         intent = RevisionIntent(
@@ -277,7 +293,7 @@ class Transitions:
             tables=prepared.tables,
             topics=prepared.rereads.topics,
         )
-        writer.append([intent])
+        writer.log.append([intent])
         self.course.files = prepared.request.spec
         self.portions.begin(plan.fed_levels)
         self.machine.began()
@@ -293,7 +309,7 @@ class Transitions:
             known.reasons, sizes, self._files.switch_rows_max, accepts_errors=self.machine.asked.is_switch
         )
         pairs = zip(measured, sizes, strict=True)
-        differences = tuple(Difference(of.view, size.come, size.gone) for of, size in pairs)
+        differences = tuple(ViewDifference(of.view, size.come, size.gone) for of, size in pairs)
         self.machine.measured(differences, holds, reads_again=bool(phase.intent.again))
         reached("ready")
 
@@ -310,7 +326,7 @@ class Transitions:
         phase, writer = self._writer.state.revisions.phase, self._writer
         assert isinstance(phase, Clearing)
         gone = self._tables_gone()
-        writer.append(
+        writer.log.append(
             [RevisionSettled(epoch=writer.epoch, number=phase.intent.number, step=core.version.step, tables_gone=gone)]
         )
         self.machine.settled()
@@ -359,7 +375,7 @@ class Transitions:
         phase, writer = self._writer.state.revisions.phase, self._writer
         assert phase is not None
         text = None if fault is None else short_text(fault, ERROR_CHARACTERS_MAX)
-        writer.append(
+        writer.log.append(
             [RevisionTurn(epoch=writer.epoch, number=phase.intent.number, reason=reason, step=step, error=text)]
         )
         self.machine.turned(reason)
@@ -401,7 +417,7 @@ class Transitions:
         match self.machine.known:
             case Preparing(preparation):
                 return preparation.request, preparation.prepared
-            case Wanted(prepared):
+            case WantedTransition(prepared):
                 return prepared.request, prepared
             case _:
                 return None, None

@@ -1,7 +1,8 @@
 """Companions of a task: processes that it starts on its host, each of which becomes a worker too.
 
 A run needs a task slot for each worker. If a host is lost and no other slot is free, the tasks that are left start companions in place of the
-missing ones, and the run can go on. A change of the layout then leads to as many workers as there are slots (coordinator/starting/shrinking.py).
+missing ones, and the run can go on. A change of the layout then leads to as many workers as there are slots
+(coordinator/starting/workers/shrinking.py).
 
     task    -> a process, whose standard input gets the assignment and stays open
     process -> registers as a task does; ends when it is stopped, when its coordinator is gone, or when that input ends

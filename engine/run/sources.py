@@ -40,7 +40,7 @@ from io_kafka.registry.unknown import UnknownSchemas, judge_by
 class SourceTable:
     """An input handle: the topics that it reads, and the format in which messages become rows. `partitions`: those that it reads; None
     means all. `pattern`: a regular expression of the names of topics; then a start of the pipeline finds the topics
-    (coordinator/starting/patterns.py). `counts_from`: messages below these offsets do not count, because the user has asked for that with
+    (coordinator/starting/topics/patterns.py). `counts_from`: messages below these offsets do not count, because the user has asked for that with
     `--from-now`; a partition that is not there counts whole. None: all messages count."""
 
     handle: str

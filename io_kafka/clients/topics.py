@@ -31,6 +31,7 @@ from io_kafka.clients.client_faults import TopicExists
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.errors import BrokerRefused, NoLeader, NotAuthorized, UnknownTopic
 from io_kafka.offsets import TopicPartition
+from io_kafka.step_log.form import TopicIdentity
 
 WATCHED_CONFIG = (
     "cleanup.policy",
@@ -63,6 +64,11 @@ class TopicFacts:
     topic_id: str
     partitions: int
     config: Mapping[str, str]
+
+    @property
+    def identity(self) -> TopicIdentity:
+        """What a record says of it."""
+        return TopicIdentity(topic=self.name, id=self.topic_id, partitions=self.partitions)
 
     @property
     def compacted(self) -> bool:

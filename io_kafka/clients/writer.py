@@ -19,12 +19,7 @@ import pyarrow as pa
 from faults.points import is_armed, reached
 from io_kafka.clients import native
 from io_kafka.clients.open_transaction import OpenTransaction
-from io_kafka.clients.transactions import (
-    LOG_POINTS,
-    OUTPUT_POINTS,
-    Claimant,
-    FencedLog,
-)
+from io_kafka.clients.transactions import LOG_POINTS, OUTPUT_POINTS, FencedLog
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.digest import digests, partition_bounds
 from io_kafka.step_log.output_progress import OutputDecision, decide
@@ -74,38 +69,22 @@ class TablePart:
 
 
 class PipelineWriter:
-    """Writes output and tombstones in transactions of `log`. Only the coordinator's thread uses it.
+    """Writes output and tombstones in transactions of `log`, which also takes records without output. Only the coordinator's thread uses it.
 
     `step_header`: whether messages have a header with their step. It costs 0.7 us per message that is produced without the extension."""
 
     def __init__(self, log: FencedLog, *, step_header: bool = True) -> None:
-        self._log, self._step_header = log, step_header
+        self.log, self._step_header = log, step_header
 
     @property
     def state(self) -> StepLogState:
         """The state of the log; see FencedLog.state."""
-        return self._log.state
+        return self.log.state
 
     @property
     def epoch(self) -> int:
         """The epoch of this run; see FencedLog.epoch."""
-        return self._log.epoch
-
-    def start(self, claimant: Claimant, *, expect_epoch: int | None = None, above: int = -1) -> int:
-        """Claims the next epoch and returns it; see FencedLog.start."""
-        return self._log.start(claimant, expect_epoch=expect_epoch, above=above)
-
-    def forget(self, step: int) -> None:
-        """Drops the committed steps below `step` from memory; see FencedLog.forget."""
-        self._log.forget(step)
-
-    def note_truncation(self, offset: int) -> None:
-        """The log begins at `offset` now; see FencedLog.note_truncation."""
-        self._log.note_truncation(offset)
-
-    def append(self, records: Sequence[Record]) -> None:
-        """Commits these records in one transaction; see FencedLog.append."""
-        self._log.append(records)
+        return self.log.epoch
 
     def append_plans(self, topic: str, texts: Sequence[str]) -> None:
         """Commits these plan documents. A record may name them from then on."""
@@ -121,19 +100,7 @@ class PipelineWriter:
             transaction.flush()
             return list(records)
 
-        self._log.transact(LOG_POINTS, "a plan document: " + ", ".join(record.kind for record in records), send)
-
-    def confirm(self) -> None:
-        """Raises Fenced if another run has claimed the pipeline; see FencedLog.confirm."""
-        self._log.confirm()
-
-    def give_up(self) -> None:
-        """Records that this run has ended; see FencedLog.give_up."""
-        self._log.give_up()
-
-    def close(self) -> None:
-        """Drops the producer; see FencedLog.close."""
-        self._log.close()
+        self.log.transact(LOG_POINTS, "a plan document: " + ", ".join(record.kind for record in records), send)
 
     def write_step(
         self,
@@ -158,7 +125,7 @@ class PipelineWriter:
         ordered = sorted(outputs, key=lambda output: output.handle)
         computed = {output.handle: digests(output.messages, output.partitions, encoder) for output in ordered}
         flat = {(handle, number): text for handle, texts in computed.items() for number, text in enumerate(texts)}
-        self._log.resolve_doubt()
+        self.log.resolve_doubt()
         log = self.state
         if decide(step, flat, log.step_records, log.first, log.steps) is OutputDecision.DISCARD:
             return log.step_records.get(step)
@@ -180,7 +147,7 @@ class PipelineWriter:
             )
             return [record, *divisions]
 
-        self._log.transact(OUTPUT_POINTS, f"step {step}", send)
+        self.log.transact(OUTPUT_POINTS, f"step {step}", send)
         return self.state.step_records[step]
 
     def take_back(self, generation: int, output: StepOutput) -> None:
@@ -195,7 +162,7 @@ class PipelineWriter:
             )
             return [TakenBack(epoch=self.epoch, generation=generation, ends=ends)]
 
-        self._log.transact(OUTPUT_POINTS, f"tombstones for {output.topic}", send)
+        self.log.transact(OUTPUT_POINTS, f"tombstones for {output.topic}", send)
 
     def write_table(
         self, handle: str, topic: TopicIdentity, starts: Mapping[int, int], part: TablePart, *, is_whole: bool
@@ -219,7 +186,7 @@ class PipelineWriter:
                 )
             ]
 
-        self._log.transact(OUTPUT_POINTS, f"rows of {handle}", send)
+        self.log.transact(OUTPUT_POINTS, f"rows of {handle}", send)
         return self.state.tables[topic.topic]
 
     def _produce_output(self, transaction: OpenTransaction, step: int | None, output: StepOutput) -> None:

@@ -12,6 +12,7 @@ checkpoint records who owned what when it was taken (`CheckpointIntent.placed`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -31,6 +32,18 @@ it has not moved goes on as in a live one."""
 CutProtocol = Literal["batches", "damion", "icadd"]
 TurnReason = Literal["reverse", "abort", "replan"]
 Outcome = Literal["first", "asked", "changed", "reversed", "aborted", "restored"]
+
+
+@dataclass(frozen=True)
+class MoveStrategy:
+    """How a rescale moves slots. `mode`: whether steps go on meanwhile. `protocol`: what decides which slots a cut moves; other than "batches"
+    only in a live rescale. `budget_bytes` and `budget_ms`: the bounds of one cut of a live rescale, in bytes and in time; None for Stepwell's
+    own."""
+
+    mode: RescaleMode
+    protocol: CutProtocol = "batches"
+    budget_bytes: int | None = None
+    budget_ms: float | None = None
 
 
 class MemberPart(Part):
@@ -161,13 +174,15 @@ class LayoutIntent(RecordBase, PartWithLater):
     asked: int | None
     """The number of workers in the project's settings, as the layout to come will have it; see LayoutRecord."""
     budget_bytes: Natural | None = None
-    """The bound of one cut of a live rescale; None for Stepwell's own."""
     budget_ms: float | None = None
-    """The time that one cut of a live rescale may take, in milliseconds; None for Stepwell's own bound."""
     protocol: CutProtocol = "batches"
-    """What decides which slots a cut moves; other than "batches" only for a live rescale."""
     hosts: HostsPart | None = None
     """Where the new workers may be; None if anywhere."""
+
+    @property
+    def strategy(self) -> MoveStrategy:
+        """The mode, the protocol and the bounds, which the record has one by one."""
+        return MoveStrategy(self.mode, self.protocol, self.budget_bytes, self.budget_ms)
 
     @field_validator("mode", mode="before")
     @classmethod

@@ -27,14 +27,14 @@ from stepwell.commands.common import (
     report_faults,
     show,
 )
-from stepwell.commands.transition import Expected, follow
+from stepwell.commands.transition import AwaitedTransition, follow
 from stepwell.commands.transition_text import GOES_ON, ended_text, transition_text, ways_out
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning, RevisionRefused
 
 if TYPE_CHECKING:
     from coordinator.revisions.choices import Chosen
-    from stepwell.commands.plan import Look
+    from stepwell.commands.plan import PlanLook
 
 
 def apply(
@@ -67,7 +67,7 @@ def apply(
             _ask_user(as_json=as_json)
         status = client.status()
         _refuse_another_revision(status["revision"], look.number)
-        expected = Expected(status["revision"] + 1, hold, status["transition_last"])
+        expected = AwaitedTransition(status["revision"] + 1, hold, status["transition_last"])
         answer = _answer(client, look, hold=hold)
         if not no_wait:
             answer = follow(client, expected, answer, quiet=as_json)
@@ -105,7 +105,7 @@ def _refuse_another_revision(in_force: int, shown: int) -> None:
         raise RevisionRefused(fault.message, fault.what_to_do)
 
 
-def _shown_plan(project: Project, chosen: Chosen, *, as_json: bool) -> Look:
+def _shown_plan(project: Project, chosen: Chosen, *, as_json: bool) -> PlanLook:
     """Shows the plan. Ends the command if it is refused."""
     from stepwell.commands.plan import look_at  # Spark and the engine, which no refusal above needs
     from stepwell.inspection.revision_text import revision_json, revision_text
@@ -135,7 +135,7 @@ def _ask_user(*, as_json: bool) -> None:
         raise typer.Exit(int(ExitCode.INTERRUPTED))
 
 
-def _answer(client: ControlClient, look: Look, *, hold: bool) -> dict[str, Any]:
+def _answer(client: ControlClient, look: PlanLook, *, hold: bool) -> dict[str, Any]:
     """The service's answer. It plans the files first, which takes seconds."""
     try:
         expected = {"expect_plan": look.key, "expect_revision": look.number}
@@ -145,7 +145,7 @@ def _answer(client: ControlClient, look: Look, *, hold: bool) -> dict[str, Any]:
         raise
 
 
-def _show_end(status: Mapping[str, Any], look: Look, expected: Expected, *, as_json: bool) -> None:
+def _show_end(status: Mapping[str, Any], look: PlanLook, expected: AwaitedTransition, *, as_json: bool) -> None:
     """The last lines. A transition that waits for the user although nobody has asked for that has an exit code of its own."""
     if as_json:
         from stepwell.inspection.revision_text import revision_json
@@ -160,7 +160,7 @@ def _show_end(status: Mapping[str, Any], look: Look, expected: Expected, *, as_j
         raise typer.Exit(int(ExitCode.STATE))
 
 
-def _end_lines(status: Mapping[str, Any], look: Look, expected: Expected) -> list[str]:
+def _end_lines(status: Mapping[str, Any], look: PlanLook, expected: AwaitedTransition) -> list[str]:
     transition, ended = status["transition"], expected.ending(status)
     if ended is not None:
         return [ended_text(ended, look.planned.kept_share)]

@@ -253,7 +253,7 @@ def _offsets(facts: BundleFacts) -> dict[str, Any]:
 
 def _plan(facts: BundleFacts) -> str:
     """The circuit of the state on this host, a node a line."""
-    from coordinator.starting.circuit_file import CIRCUIT_FILE, read_owner
+    from coordinator.starting.workers.circuit_file import CIRCUIT_FILE, read_owner
 
     owner = read_owner(facts.folder)
     if owner is None:

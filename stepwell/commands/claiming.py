@@ -23,8 +23,8 @@ def claim_pipeline(project: Project, above: int = -1) -> PipelineWriter:
     writer = PipelineWriter(FencedLog(kafka, transactional_id_of(project.name), log_topic_of(project.name)))
     try:
         claimant = Claimant(project.name, socket.gethostname(), os.getpid())
-        writer.start(claimant, expect_epoch=turn, above=above)
+        writer.log.start(claimant, expect_epoch=turn, above=above)
     except BaseException:
-        writer.close()
+        writer.log.close()
         raise
     return writer

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from base.sizes import size_text
 from coordinator.copying.errors import CopyRefused
-from coordinator.copying.making import Target, make_copy
+from coordinator.copying.making import CopyTarget, make_copy
 from coordinator.copying.objects import Known
-from coordinator.copying.source import Source, read_source
+from coordinator.copying.source import CopySource, read_source
 from coordinator.copying.state import copied_document, copied_state, loads_of
 from coordinator.copying.tables import check_loads
 from coordinator.revisions.choices import Chosen
@@ -26,7 +26,7 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.loads import with_loads
 from coordinator.revisions.planned import Planned, plan_change
 from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
-from coordinator.starting.schemas import refused_schemas
+from coordinator.starting.topics.schemas import refused_schemas
 from coordinator.topic_names import log_topic_of, plan_topic_of
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
@@ -36,7 +36,13 @@ from stepwell.commands.common import note
 from stepwell.commands.definitions import planning_session
 from stepwell.commands.plan import NOT_YET
 from stepwell.commands.steps import read_log
-from stepwell.commands.store_access import Wanted, missed_text, store_of, version_to_restore, while_it_is_replaced
+from stepwell.commands.store_access import (
+    WantedVersion,
+    missed_text,
+    store_of,
+    version_to_restore,
+    while_it_is_replaced,
+)
 from stepwell.inspection.revision_text import revision_json, revision_text
 from stepwell.lowering.driver import lower
 from stepwell.planning.resolver import resolve
@@ -51,23 +57,23 @@ READS_SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Order:
+class CopyOrder:
     """`origin`: the pipeline that is copied. `store`: the URI of its checkpoint store; None if it is the project's. `chosen`: for the change
     that fills the outputs."""
 
     origin: str
     store: str | None
-    wanted: Wanted
+    wanted: WantedVersion
     chosen: Chosen
     is_dry: bool
 
 
 @dataclass(frozen=True)
-class Copied:
+class CopyReport:
     """What was copied, or would be. `found`: what the first `run --apply` does with it."""
 
     pipeline: str
-    source: Source
+    source: CopySource
     found: Planned
     chosen: Chosen
     is_dry: bool
@@ -117,12 +123,12 @@ class Copied:
         return Group(*map(Text, lines), Text(""), revision_text(self.found, self._number))
 
 
-def copy(project: Project, order: Order) -> Copied:
+def copy(project: Project, order: CopyOrder) -> CopyReport:
     """Raises CopyRefused, HeldByAnother, and faults of the project, of Kafka and of the store."""
     _refuse_itself(project, order)
     kafka = KafkaSettings.parse(project.settings.kafka)
     replication = project.settings.stepwell.topics_replication_factor
-    target = Target(
+    target = CopyTarget(
         pipeline=project.name, kafka=kafka, topics=Topics(kafka), store=store_of(project), replication=replication
     )
     _refuse_own_state(project, target.topics)
@@ -146,7 +152,7 @@ def _planned_files(project: Project) -> PlanDocument:
         return document_of_project(resolved, lower(resolved))
 
 
-def _refuse_itself(project: Project, order: Order) -> None:
+def _refuse_itself(project: Project, order: CopyOrder) -> None:
     if order.origin == project.name:
         raise CopyRefused(
             f"the project is that of {project.name} itself, whose topics, folders and objects a copy would take.",
@@ -177,14 +183,14 @@ class _Copy:
     """One try. `of_origin`: the checkpoint store of the pipeline that is copied. `now`: the project of the files."""
 
     project: Project
-    order: Order
-    target: Target
+    order: CopyOrder
+    target: CopyTarget
     of_origin: ObjectStore
     now: PlanDocument
     known: Known
 
 
-def _try_copy(copy: _Copy) -> Copied:
+def _try_copy(copy: _Copy) -> CopyReport:
     """Raises ObjectMissing if the version was replaced meanwhile."""
     project, order, topics = copy.project, copy.order, copy.target.topics
     log = read_log(project, order.origin)
@@ -195,10 +201,10 @@ def _try_copy(copy: _Copy) -> Copied:
     found = _plan_first_run(copy, source)
     if not order.is_dry:
         make_copy(source, copy.target, lambda above: claim_pipeline(project, above), copy.known)
-    return Copied(project.name, source, found, order.chosen, order.is_dry)
+    return CopyReport(project.name, source, found, order.chosen, order.is_dry)
 
 
-def _refuse_shared_topics(project: Project, now: PlanDocument, source: Source) -> None:
+def _refuse_shared_topics(project: Project, now: PlanDocument, source: CopySource) -> None:
     """Raises CopyRefused if the copy would write to a topic of the pipeline that is copied."""
     written = [(output.topic, f"output {output.handle}") for output in now.outputs]
     for each in now.inputs:
@@ -212,7 +218,7 @@ def _refuse_shared_topics(project: Project, now: PlanDocument, source: Source) -
         )
 
 
-def _plan_first_run(copy: _Copy, source: Source) -> Planned:
+def _plan_first_run(copy: _Copy, source: CopySource) -> Planned:
     """What the first run with --apply does with the copy. It is told from the topics that are there now. Raises CopyRefused if it would be
     refused."""
     project, order, topics = copy.project, copy.order, copy.target.topics

@@ -26,7 +26,7 @@ from stepwell.commands.definitions import planning_session
 from stepwell.errors import Location, OwnMistake, ProjectError, did_you_mean, raise_all
 
 if TYPE_CHECKING:
-    from stepwell.inspection.dry_run import Description
+    from stepwell.inspection.dry_run import ProjectDescription
     from stepwell.lowering.driver import Lowered
     from stepwell.planning.plans import ResolvedProject
 
@@ -59,7 +59,7 @@ def dry_run(
             raise typer.Exit(int(_exit_code(errors)))
 
 
-def _views_to_explain(description: Description, asked: Sequence[str]) -> set[str]:
+def _views_to_explain(description: ProjectDescription, asked: Sequence[str]) -> set[str]:
     """The names of the views that are asked for, which may be written in upper or lower case. Raises ProjectError for one that is not there."""
     known = {view.name.lower(): view.name for view in description.views}
     for name in asked:
@@ -68,7 +68,7 @@ def _views_to_explain(description: Description, asked: Sequence[str]) -> set[str
     return {known[name.lower()] for name in asked}
 
 
-def _description(resolved: ResolvedProject, lowered: Lowered, unresolved: Sequence[ProjectError]) -> Description:
+def _description(resolved: ResolvedProject, lowered: Lowered, unresolved: Sequence[ProjectError]) -> ProjectDescription:
     """The description to show. If a bug in Stepwell makes it fail, the errors found so far are raised with it."""
     from stepwell.inspection.dry_run import describe
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from base.on_change import OnChange
 from coordinator.revisions.choices import Chosen
 from coordinator.specification import PipelineSpec
-from coordinator.starting.beginning import beginning
-from coordinator.starting.in_force import revision_in_force, revision_to_come
-from coordinator.starting.same_project import numbers_if_continued
+from coordinator.starting.project.beginning import beginning
+from coordinator.starting.project.in_force import revision_in_force, revision_to_come
+from coordinator.starting.project.same_project import numbers_if_continued
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands.common import note
 from stepwell.errors import StepwellError

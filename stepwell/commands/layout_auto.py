@@ -72,7 +72,7 @@ def _text(layout: dict[str, Any]) -> str:
 
 def _replay(project: Project, least: int, most: int) -> dict[str, Any]:
     """What would have been decided over the recorded load. Raises StepwellError if there is none."""
-    from coordinator.automatic.choice import Limits, Surroundings
+    from coordinator.automatic.choice import Surroundings, WorkersLimits
     from coordinator.automatic.recorded import LOAD_FILE, read_load
     from coordinator.automatic.replay import replay
 
@@ -91,7 +91,7 @@ def _replay(project: Project, least: int, most: int) -> dict[str, Any]:
         [sample for _, sample in recorded.samples],
         [at for at, _ in recorded.samples],
         recorded.gaps,
-        limits=Limits(least, most, settings.workers_drain, settings.workers_lower_after),
+        limits=WorkersLimits(least, most, settings.workers_drain, settings.workers_lower_after),
         step_rows_max=settings.step_rows_max,
         surroundings=Surroundings(
             state_bytes=sum(sizes.values()) if sizes else None,

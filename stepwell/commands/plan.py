@@ -36,9 +36,9 @@ NOT_YET = "new"
 
 
 @dataclass(frozen=True)
-class Look:
+class PlanLook:
     """What the files would do. `number`: of the revision in force. `key`: of what was planned (`key_of_project`). `chosen`: by the user.
-    `under_way`: see Recorded."""
+    `under_way`: see RecordedProject."""
 
     planned: Planned
     number: int
@@ -71,7 +71,7 @@ def plan(
             raise typer.Exit(int(ExitCode.PROJECT))
 
 
-def look_at(project: Project, chosen: Chosen = NOTHING_CHOSEN) -> Look:
+def look_at(project: Project, chosen: Chosen = NOTHING_CHOSEN) -> PlanLook:
     """Starts Spark, which plans the files. Raises UnknownTable, ChoiceRefused, what `recorded` raises, and faults of the project."""
     with planning_session(project) as (session, kept):
         resolved = resolve(project, session, kept)
@@ -82,4 +82,4 @@ def look_at(project: Project, chosen: Chosen = NOTHING_CHOSEN) -> Look:
     inputs = with_loads(now.inputs, in_force.document.inputs, handles, NOT_YET)
     facts = replace(in_force.facts, other_files=with_other_files(now.inputs, in_force.document.inputs))
     found = plan_change(in_force.document, replace(now, inputs=inputs), facts, chosen, number=number)
-    return Look(found, number, key_of_project(now), chosen, in_force.under_way)
+    return PlanLook(found, number, key_of_project(now), chosen, in_force.under_way)

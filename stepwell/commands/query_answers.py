@@ -98,7 +98,7 @@ def answer_of(
 
 def _answer_now(
     resolved: ResolvedProject, circuit: Circuit, sql: str, client: ControlClient, *, only_views: bool
-) -> queries.Answer:
+) -> queries.QueryAnswer:
     """Returns the answer of the revision in force."""
     try:
         read = client.views if resolved.project.on_cluster else None

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from base.term import Term
-from coordinator.copying.source import Stored
+from coordinator.copying.source import StoredVersion
 from coordinator.storing.backups import kept_for_next_run, why_not_reached
 from coordinator.storing.presence import check_objects
 from io_kafka.step_log.records import CheckpointStored
@@ -22,7 +22,7 @@ from stepwell.commands.claiming import claim_pipeline
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, project_of, report_faults, show
 from stepwell.commands.steps import read_log
 from stepwell.commands.store_access import (
-    Wanted,
+    WantedVersion,
     begins_of,
     log_id_of,
     store_of,
@@ -84,9 +84,9 @@ def restore(
     with report_faults(as_json):
         project = project_of(spec, conf)
         if origin is not None:
-            from stepwell.commands.copying import Order, copy  # it plans the files
+            from stepwell.commands.copying import CopyOrder, copy  # it plans the files
 
-            copied = copy(project, Order(origin, origin_store, wanted, chosen, is_dry))
+            copied = copy(project, CopyOrder(origin, origin_store, wanted, chosen, is_dry))
             show(copied.to_json(), as_json=as_json, text=copied.text)
             return
         store = store_of(project)
@@ -103,17 +103,17 @@ def restore(
         show(found, as_json=as_json, text=_text(found, is_dry=is_dry))
 
 
-def _parse_wanted(backup: str | None, version: int | None) -> Wanted:
+def _parse_wanted(backup: str | None, version: int | None) -> WantedVersion:
     if backup is not None and version is not None:
         raise typer.BadParameter("give the name of a backup or a version, not both", param_hint="--version")
-    return Wanted(backup, version)
+    return WantedVersion(backup, version)
 
 
-def _wanted_now(project: Project, store: ObjectStore, wanted: Wanted) -> tuple[StepLogState, Stored]:
+def _wanted_now(project: Project, store: ObjectStore, wanted: WantedVersion) -> tuple[StepLogState, StoredVersion]:
     """The step log, and the version that is wanted with all its objects. Raises StepwellError if there is none, and faults of Kafka and of the
     store: ObjectMissing or DamagedPack if an object of the version cannot be used."""
 
-    def attempt() -> tuple[StepLogState, Stored]:
+    def attempt() -> tuple[StepLogState, StoredVersion]:
         log = read_log(project)
         stored = version_to_restore(store, project.name, log, wanted)
         check_objects(store, stored.manifest)
@@ -122,7 +122,7 @@ def _wanted_now(project: Project, store: ObjectStore, wanted: Wanted) -> tuple[S
     return while_it_is_replaced(attempt, is_last=wanted.is_last)
 
 
-def _plan_restore(project: Project, log: StepLogState, stored: Stored) -> dict[str, Any]:
+def _plan_restore(project: Project, log: StepLogState, stored: StoredVersion) -> dict[str, Any]:
     """What a restore would do. Raises StepwellError if it cannot be done."""
     manifest = stored.manifest
     version = manifest.version
@@ -140,11 +140,12 @@ def _plan_restore(project: Project, log: StepLogState, stored: Stored) -> dict[s
     }
 
 
-def _go_back(project: Project, store: ObjectStore, wanted: Wanted) -> dict[str, Any]:
+def _go_back(project: Project, store: ObjectStore, wanted: WantedVersion) -> dict[str, Any]:
     """Claims the pipeline, so that no run goes on from a later checkpoint, and records the version. It is looked for again after the claim,
     because a service that has ended since may have replaced it. Returns what was done. Raises HeldByAnother, what `_plan_restore` raises, and
     faults of Kafka."""
-    with closing(claim_pipeline(project)) as writer:
+    writer = claim_pipeline(project)
+    with closing(writer.log):
         try:
             log, stored = _wanted_now(project, store, wanted)
             found = _plan_restore(project, log, stored)
@@ -159,9 +160,9 @@ def _go_back(project: Project, store: ObjectStore, wanted: Wanted) -> dict[str, 
                 digest=digest,
                 restores=True,
             )
-            writer.append([record])
+            writer.log.append([record])
         finally:
-            writer.give_up()
+            writer.log.give_up()
     return found
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from base.fault import ExitCode
 from base.term import Term
-from coordinator.copying.source import Stored, read_moment
+from coordinator.copying.source import StoredVersion, read_moment
 from coordinator.revisions.document import PlanDocument
-from coordinator.starting.circuit_file import StateOwner
+from coordinator.starting.workers.circuit_file import StateOwner
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.commands.store_access import missed_text
@@ -38,7 +38,7 @@ class NotRestored(StepwellError):
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoreReport:
     """`databases`: their folders. `is_last`: whether the version is the one that was stored last."""
 
     version: int
@@ -62,7 +62,7 @@ class Restored:
         return f"{what} {of} below {self.folder}. With `storage: {self.folder}` in the project file {use}`stepwell query` answers from there"
 
 
-def restore_to(project: Project, stored: Stored, folder: Path, *, is_dry: bool) -> Restored:
+def restore_to(project: Project, stored: StoredVersion, folder: Path, *, is_dry: bool) -> RestoreReport:
     """Makes the databases of a version below the storage folder `folder`, and the file that says what they belong to. Raises NotRestored,
     CopyRefused, StorageFull, and faults of Kafka and of the store."""
     if project.settings.stepwell.local_dir is not None or project.on_cluster:
@@ -96,7 +96,7 @@ def restore_to(project: Project, stored: Stored, folder: Path, *, is_dry: bool) 
                 f"nothing can be written to {storage}: {fault.strerror}.", "Name another folder with --to."
             ) from fault
     last = moment.log.stored
-    return Restored(
+    return RestoreReport(
         version=manifest.version.version,
         step=manifest.version.step,
         databases=tuple(str(host.of_worker(worker, birth)) for worker, birth in sorted(births.items())),
@@ -106,7 +106,7 @@ def restore_to(project: Project, stored: Stored, folder: Path, *, is_dry: bool) 
     )
 
 
-def _download(stored: Stored, worker: int, path: Path) -> None:
+def _download(stored: StoredVersion, worker: int, path: Path) -> None:
     manifest = stored.manifest
     try:
         restore(PatientStore(stored.store), stored.chains[worker], path, manifest.identity(worker), OLDEST.number)
@@ -117,7 +117,7 @@ def _download(stored: Stored, worker: int, path: Path) -> None:
         ) from missing
 
 
-def _missing(host: HostFolder, stored: Stored) -> list[int]:
+def _missing(host: HostFolder, stored: StoredVersion) -> list[int]:
     """The workers whose databases are to be made. Raises NotRestored if something else is there."""
     manifest = stored.manifest
     births, there = manifest.placed.owners, set[int]()
@@ -132,7 +132,7 @@ def _missing(host: HostFolder, stored: Stored) -> list[int]:
     return sorted(births.keys() - there)
 
 
-def _owner(pipeline: str, stored: Stored, document: PlanDocument) -> StateOwner:
+def _owner(pipeline: str, stored: StoredVersion, document: PlanDocument) -> StateOwner:
     births = stored.manifest.placed.owners
     return StateOwner(
         pipeline,

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from coordinator.copying.source import Stored
+from coordinator.copying.source import StoredVersion
 from coordinator.storing.backups import backups, read_backup
 from coordinator.storing.manifest import read_manifest
 from coordinator.topic_names import log_topic_of
@@ -52,7 +52,7 @@ def stored_of(pipeline: str, log: StepLogState) -> CheckpointStored:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedVersion:
     """Which version is to be restored: that of a backup, or the one with this number. Neither: the one that was stored last."""
 
     backup: str | None = None
@@ -63,20 +63,22 @@ class Wanted:
         return self.backup is None and self.version is None
 
 
-def version_to_restore(store: ObjectStore, pipeline: str, log: StepLogState, wanted: Wanted) -> Stored:
+def version_to_restore(store: ObjectStore, pipeline: str, log: StepLogState, wanted: WantedVersion) -> StoredVersion:
     """The version that is wanted, of those that the store has: the one that was stored last, and those that backups keep. Raises StepwellError
     and StoreFault."""
     if wanted.backup is not None:
         name, digest, manifest = read_backup(store, pipeline, wanted.backup)
-        return Stored(store, name, digest, manifest)
+        return StoredVersion(store, name, digest, manifest)
     if wanted.version is None or (log.stored is not None and log.stored.version.version == wanted.version):
         stored = stored_of(pipeline, log)
-        return Stored(store, stored.manifest, stored.digest, read_manifest(store, stored.manifest, stored.digest))
+        return StoredVersion(
+            store, stored.manifest, stored.digest, read_manifest(store, stored.manifest, stored.digest)
+        )
     found = backups(store, pipeline)
     for backup, _ in found:
         if backup.version == wanted.version:
             name, digest, manifest = read_backup(store, pipeline, backup.name)
-            return Stored(store, name, digest, manifest)
+            return StoredVersion(store, name, digest, manifest)
     last = [] if log.stored is None else [f"{log.stored.version.version} (stored last)"]
     there = ", ".join(
         [*(f"{backup.version} (backup {backup.name})" for backup, _ in found if not backup.problem), *last]

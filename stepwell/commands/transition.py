@@ -31,7 +31,7 @@ class NotApplied(StepwellError):
 
 
 @dataclass(frozen=True)
-class Expected:
+class AwaitedTransition:
     """The transition that was asked for. `number`: of the revision that it leads to. `hold`: whether it is to stop before the switch. `before`:
     how the last transition before it ended, as the status has it."""
 
@@ -62,7 +62,9 @@ class Expected:
         return found if found is not None and found != self.before and found["number"] == self.number else None
 
 
-def follow(client: ControlClient, expected: Expected, first: Mapping[str, Any], *, quiet: bool) -> dict[str, Any]:
+def follow(
+    client: ControlClient, expected: AwaitedTransition, first: Mapping[str, Any], *, quiet: bool
+) -> dict[str, Any]:
     """Shows the transition that the service has just accepted until it is settled or stands still, and returns the status then. `first`: the
     service's answer. Raises NotApplied, NotRunning and ServiceSilent. Ctrl-C leaves it running."""
     pid, deadline = client.endpoint().pid, time.monotonic() + BEGIN_SECONDS_MAX
@@ -87,7 +89,7 @@ def follow(client: ControlClient, expected: Expected, first: Mapping[str, Any], 
     return status
 
 
-def _status(client: ControlClient, pid: int, expected: Expected) -> dict[str, Any]:
+def _status(client: ControlClient, pid: int, expected: AwaitedTransition) -> dict[str, Any]:
     """The status of the service, or its last one if it has ended after the transition."""
     try:
         return client.status_when_it_answers()
@@ -108,7 +110,7 @@ def _status(client: ControlClient, pid: int, expected: Expected) -> dict[str, An
         ) from None
 
 
-def _refuse_another_end(status: Mapping[str, Any], expected: Expected, seen: Mapping[str, Any] | None) -> None:
+def _refuse_another_end(status: Mapping[str, Any], expected: AwaitedTransition, seen: Mapping[str, Any] | None) -> None:
     """Raises NotApplied if the transition is over and has not led to its revision. `seen`: it, when it was seen last."""
     if not expected.is_over(status):
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import KafkaFault
 from io_kafka.offsets import TopicPartition
@@ -29,7 +30,7 @@ def position_checks(topics: Topics, log: LogValue) -> list[Check]:
         begins, ends = topics.begin_offsets(sorted(facts)), topics.high_watermarks(sorted(facts))
     except KafkaFault:
         return []
-    anew = {name for name, fact in facts.items() if name in log.topics and log.topics[name].id != fact.topic_id}
+    anew = lost_topics((log.topics[name] for name in facts if name in log.topics), facts).recreated
     replayed = _replayed_from(log)
     checks = [
         Check(f"input {name}", "FAIL", "it was deleted and created again since it was read", SHORTER)

@@ -32,7 +32,7 @@ _SAMPLE = "0" * 16
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedRights:
     """Rights on topics, by name. `now`: without them no run is possible. `later`: without them something later is not: the truncation of the
     step log, and a full refresh. `tables`: whether there are batch tables, whose topics have names of Stepwell's."""
 
@@ -43,7 +43,7 @@ class Wanted:
 
 def wanted_by(
     pipeline: str, topics: Topics, sources: Sequence[SourceSpec] = (), outputs: Sequence[OutputSpec] = ()
-) -> Wanted:
+) -> WantedRights:
     """What a project needs. Without its definitions, only what every pipeline needs."""
     now: dict[str, set[Operation]] = {}
     later: dict[str, set[Operation]] = {}
@@ -62,10 +62,10 @@ def wanted_by(
         _add(now, output.topic, OUTPUT)
         _add(later, output.topic, REFRESH_UPSERT if output.mode == "upsert" else REFRESH_OTHER)
     tables = any(source.format == "table" for source in sources)
-    return Wanted(_frozen(now), _frozen(later), tables)
+    return WantedRights(_frozen(now), _frozen(later), tables)
 
 
-def right_checks(settings: KafkaSettings, topics: Topics, pipeline: str, wanted: Wanted) -> list[Check]:
+def right_checks(settings: KafkaSettings, topics: Topics, pipeline: str, wanted: WantedRights) -> list[Check]:
     """One check of the rights for a run, and one of those for later."""
     try:
         missing = missing_on_topics(topics, wanted.now)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from base.slots import SlotSet, drop_empty, why_no_partition
 from base.version import VersionId
-from coordinator.starting.circuit_file import StateOwner, read_owner
+from coordinator.starting.workers.circuit_file import StateOwner, read_owner
 from stepwell.doctor.check import Check
 from stepwell.project.loading import Project
 from stepwell.service.endpoint import read_endpoint, who_answers

@@ -1,7 +1,7 @@
 """Whether the databases on this machine belong to the step log that the pipeline's topic holds now.
 
 A topic that is deleted and created again has another id, and a database names the id of its step log. A start refuses such databases
-(coordinator/starting/expected_databases.py), because the log that says what they hold is gone.
+(coordinator/starting/workers/expected_databases.py), because the log that says what they hold is gone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from coordinator.starting.database_names import DatabaseName
+from coordinator.starting.workers.database_names import DatabaseName
 from io_kafka.step_log.value import LogValue
 from stepwell.doctor.check import Check
 from storage.identity import FoundDatabase

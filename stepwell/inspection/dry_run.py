@@ -57,7 +57,7 @@ class ViewDescription:
 
 
 @dataclass(frozen=True)
-class Description:
+class ProjectDescription:
     """`fingerprint` is that of the circuit, by which state is recognised. It is empty if something is not supported. `notes` are about sources,
     temporary views and statements that define nothing; those about views are with the views."""
 
@@ -82,7 +82,7 @@ class Description:
 
 def describe(
     project: ResolvedProject, lowered: Lowered | None = None, unresolved: Sequence[ProjectError] = ()
-) -> Description:
+) -> ProjectDescription:
     """Describes all views in dependency order. Errors are part of the description and are not raised. `unresolved` has the errors of the
     views that are missing in `project` because of them."""
     lowered = lowered or survey(project)
@@ -115,7 +115,7 @@ def describe(
         shown.update(own)
     read = {name for view in project.views for name in view.reads}
     exchanges = {channel for channel in stages.last_read if channel.is_exchange}
-    return Description(
+    return ProjectDescription(
         views=tuple(views),
         # A source without readers may be read by a view that could not be resolved.
         unread_sources=()
@@ -183,7 +183,7 @@ def _output(view: ResolvedView) -> str:
     return f"topic {view.output.topic}, mode {view.output.mode}{key}{format_}{of_key}"
 
 
-def _lines(description: Description, explained: Collection[str]) -> list[str]:
+def _lines(description: ProjectDescription, explained: Collection[str]) -> list[str]:
     lines: list[str] = []
     for view in description.views:
         lines += _explained_lines(view) if view.name in explained else [_view_line(view)]

@@ -28,8 +28,8 @@ from pyspark.sql import DataFrame, SparkSession
 from base.slots import why_no_partition
 from base.text.type_names import quote_for_spark
 from base.version import VersionId
-from coordinator.starting.circuit_file import StateOwner, read_owner
-from coordinator.starting.same_project import check_same_circuit
+from coordinator.starting.project.same_project import check_same_circuit
+from coordinator.starting.workers.circuit_file import StateOwner, read_owner
 from engine.analysis.marking import marked_circuit
 from engine.analysis.release import computed_otherwise, freeze
 from engine.analysis.stages import plan_stages
@@ -73,7 +73,7 @@ ReadViews = Callable[[Sequence[str]], tuple[VersionId, list[pa.Table]]]
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryAnswer:
     """The answer to a query. `rows` is a DataFrame, which is valid until the session ends."""
 
     version: VersionId
@@ -92,7 +92,7 @@ def query(
     read_from: ReadViews | None = None,
     *,
     only_views: bool = False,
-) -> Answer:
+) -> QueryAnswer:
     """Runs `sql` over the kept views. `read_from` reads them; None stands for the databases on this host. `only_views`: anything else, such as
     a file, is not read. Raises QueryError, ReadsElsewhere, NoState, CircuitChanged, StorageError."""
     folder = resolved.project.state_folder
@@ -142,14 +142,14 @@ def _as_in_force(circuit: Circuit, owner: StateOwner) -> Circuit:
 
 def query_next(
     resolved: ResolvedProject, circuit: Circuit, sql: str, read_from: ReadViews, *, only_views: bool = False
-) -> Answer:
+) -> QueryAnswer:
     """Runs `sql` over the views of the next revision, which the running service reads. The service refuses another circuit than that of the
     next revision. Raises QueryError, ReadsElsewhere, and what `read_from` raises."""
     with quiet_spark():
         return _answer(resolved, circuit, sql, read_from, only_views=only_views)
 
 
-def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadViews, *, only_views: bool) -> Answer:
+def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadViews, *, only_views: bool) -> QueryAnswer:
     session = resolved.spark.newSession()  # it has none of the project's temporary views, which have no content
     kept = {node.name.lower() for node in circuit.nodes_of(View).values() if node.kept}
     views = {view.name.lower(): view for view in resolved.views if view.name.lower() in kept}
@@ -163,7 +163,7 @@ def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadVie
     for name, table in zip(named, tables, strict=True):
         frame = frame_of(session, table, views[name].schema.toNullable())
         frame.createOrReplaceTempView(quote_for_spark(views[name].name))
-    return Answer(version, _analyse(session, sql))
+    return QueryAnswer(version, _analyse(session, sql))
 
 
 # Reading state

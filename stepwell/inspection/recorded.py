@@ -12,11 +12,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.recorded import NothingRecorded, Recorded
+from coordinator.revisions.recorded import NothingRecorded, RecordedProject
 from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
-from coordinator.starting.in_force import revision_in_force
-from coordinator.starting.same_project import refuse_former
-from coordinator.starting.schemas import refused_schemas
+from coordinator.starting.project.in_force import revision_in_force
+from coordinator.starting.project.same_project import refuse_former
+from coordinator.starting.topics.schemas import refused_schemas
 from coordinator.topic_names import log_topic_of, plan_topic_of
 from engine.model.numbers import number_of
 from io_kafka.clients.settings import KafkaSettings
@@ -32,7 +32,7 @@ COUNTED_BYTES_MAX = 1 << 30
 """The largest number of bytes of databases that are read to count their rows. That takes two seconds."""
 
 
-def read_recorded(project: Project, now: PlanDocument) -> Recorded:
+def read_recorded(project: Project, now: PlanDocument) -> RecordedProject:
     """`now`: of the project's files, whose topics are looked at too. Raises NothingRecorded, PlanMissing, StateLost and faults of Kafka and of
     registries."""
     settings = KafkaSettings.parse(project.settings.kafka)
@@ -50,7 +50,7 @@ def read_recorded(project: Project, now: PlanDocument) -> Recorded:
     phase = state.revisions.phase
     under_way = None if phase is None else phase.intent.number
     facts = replace(facts, rows=rows, bytes=sizes, refused_schemas=schemas)
-    return Recorded(revision.number, document, facts, under_way)
+    return RecordedProject(revision.number, document, facts, under_way)
 
 
 def _log(project: Project, settings: KafkaSettings) -> StepLogState:

@@ -79,7 +79,7 @@ def add_clock(builder: CircuitBuilder, rounding_us: int) -> int:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ClockComparison:
     """`path(time) relation other`, where `other` reads the row alone."""
 
     path: tuple[ClockFunction, ...]
@@ -87,7 +87,7 @@ class Compared:
     other: TreeNode
 
 
-def comparison_in(condition: TreeNode, clocks: Collection[int]) -> Compared | None:
+def comparison_in(condition: TreeNode, clocks: Collection[int]) -> ClockComparison | None:
     """The comparison that a condition is, if it is one. `clocks`: the ids of the references that stand for the clock."""
     if condition.kind not in _RELATIONS:
         return None
@@ -101,13 +101,13 @@ def comparison_in(condition: TreeNode, clocks: Collection[int]) -> Compared | No
     return _of_difference(left, relation, right, clocks) if path is None else _turn_around(path, relation, right)
 
 
-def _turn_around(path: _Path, relation: Relation, other: TreeNode) -> Compared:
+def _turn_around(path: _Path, relation: Relation, other: TreeNode) -> ClockComparison:
     """What is compared, without the constants that are added to it."""
     while True:
         added = _added_to_row(other, path.unit)
         turned = None if added is None else path.then(ClockFunction("add", -added[1]))
         if added is None or turned is None:
-            return Compared(path.functions, relation, other)
+            return ClockComparison(path.functions, relation, other)
         path, other = turned, added[0]
 
 
@@ -131,7 +131,9 @@ def _added_to_row(tree: TreeNode, unit: Unit) -> tuple[TreeNode, int] | None:
     return below, -amount if tree.kind in ("DateSub", "Subtract") else amount
 
 
-def _of_difference(left: TreeNode, relation: Relation, right: TreeNode, clocks: Collection[int]) -> Compared | None:
+def _of_difference(
+    left: TreeNode, relation: Relation, right: TreeNode, clocks: Collection[int]
+) -> ClockComparison | None:
     """Returns what is compared by `left relation right`, if `left` is the clock minus something of the row, or the opposite, and `right` a
     constant. None otherwise."""
     limit = _constant(right)

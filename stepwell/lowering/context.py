@@ -26,12 +26,12 @@ from stepwell.catalyst.event_time import EventTimes
 from stepwell.catalyst.tree import TreeNode, trees_in
 from stepwell.catalyst.types import UnsupportedType, arrow_type, catalyst_type
 from stepwell.lowering.builder import CircuitBuilder
-from stepwell.lowering.clock import Compared, comparison_in
+from stepwell.lowering.clock import ClockComparison, comparison_in
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit
 from stepwell.lowering.expressions.instead import INSTEAD
 from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
-from stepwell.lowering.relation import Output, Relation, pass_on
+from stepwell.lowering.relation import PlanOutput, Relation, pass_on
 from stepwell.lowering.subqueries import refuse_subqueries, take_out
 from stepwell.lowering.trees import (
     always_true,
@@ -44,7 +44,7 @@ from stepwell.lowering.trees import (
     references,
     substitute,
 )
-from stepwell.lowering.values import Values, filter_note
+from stepwell.lowering.values import PlanValues, filter_note
 from stepwell.lowering.void_columns import as_column, with_typed_columns
 
 Rule = Callable[["Lowering", TreeNode], Relation]
@@ -78,7 +78,7 @@ class Lowering:
     ) -> None:
         taken = take_out(with_typed_columns(plan))
         self.plan = taken.plan
-        self.values = Values(taken.values, builder, lambda rows: self.lower_apart(rows).node)
+        self.values = PlanValues(taken.values, builder, lambda rows: self.lower_apart(rows).node)
         self.analysed = analysed
         self.event_times = event_times or EventTimes()
         self.observed: dict[int, Relation] = {}
@@ -162,7 +162,7 @@ class Lowering:
         """The relation of all columns of circuit node `index`, with these ids."""
         types = (node or self.builder.nodes[index]).types
         outputs = tuple(
-            Output(identifier, attribute(identifier, f"c{i}", catalyst_type(type_)))
+            PlanOutput(identifier, attribute(identifier, f"c{i}", catalyst_type(type_)))
             for i, (identifier, type_) in enumerate(zip(identifiers, types, strict=True))
         )
         return Relation(index, identifiers, outputs)
@@ -172,7 +172,7 @@ class Lowering:
         self._fresh -= 1
         return self._fresh
 
-    def project(self, relation: Relation, outputs: Iterable[Output]) -> Relation:
+    def project(self, relation: Relation, outputs: Iterable[PlanOutput]) -> Relation:
         """Projects the relation to `outputs`, which read its outputs. No expression that costs time is put into the circuit twice."""
         wanted = tuple(outputs)
         order = None if relation.order is None else relation.order.project(wanted)
@@ -182,9 +182,9 @@ class Lowering:
         if any(uses[output.id] > 1 and not plain(output.tree) for output in relation.outputs):
             relation = self.materialise_in_order(relation)
         values = {output.id: output.tree for output in relation.outputs}
-        renewed = tuple(Output(output.id, substitute(output.tree, values)) for output in wanted)
+        renewed = tuple(PlanOutput(output.id, substitute(output.tree, values)) for output in wanted)
         if order is not None and relation.order is not None:
-            read = (Output(output.id, substitute(output.tree, values)) for output in dropped)
+            read = (PlanOutput(output.id, substitute(output.tree, values)) for output in dropped)
             order = replace(order, hidden=(*relation.order.hidden, *read))
         return Relation(relation.node, relation.columns, renewed, relation.predicates, order)
 
@@ -231,12 +231,12 @@ class Lowering:
         needed = {id_ for tree in late for id_ in references(tree)}
         needed |= {id_ for output in relation.outputs if output.id not in ready for id_ in references(output.tree)}
         columns = [column for column in dict.fromkeys(relation.columns) if column in needed]
-        below: dict[int, Output] = {column: Output(column, attribute(column, "", None)) for column in columns}
+        below: dict[int, PlanOutput] = {column: PlanOutput(column, attribute(column, "", None)) for column in columns}
         renamed: dict[int, int] = {}
         for output in ready.values():
             is_kept = output.tree.kind == "AttributeReference" and expression_id(output.tree) in below
             renamed[output.id] = expression_id(output.tree) if is_kept else self.fresh()
-            below.setdefault(renamed[output.id], Output(renamed[output.id], output.tree))
+            below.setdefault(renamed[output.id], PlanOutput(renamed[output.id], output.tree))
         rows = Relation(relation.node, relation.columns, tuple(below.values()), first)
         rows = self._filtered_by_clock(rows, tuple(bounds.values())) if bounds else self.materialise(rows)
         rows = Relation(rows.node, tuple(below), rows.outputs)
@@ -245,7 +245,7 @@ class Lowering:
             for output in relation.outputs
         ]
         if not self.values.nodes_of((*late, *trees)):
-            outputs = tuple(Output(output.id, tree) for output, tree in zip(relation.outputs, trees, strict=True))
+            outputs = tuple(PlanOutput(output.id, tree) for output, tree in zip(relation.outputs, trees, strict=True))
             return self.materialise(Relation(rows.node, rows.columns, outputs, late))
         with self.values.clock_as_read_by((*late, *trees)):
             node = self._scalar_map(rows, conjunction(late), trees)
@@ -261,7 +261,7 @@ class Lowering:
         width = len(self.builder.types(rows.node))
         return ScalarMap((rows.node, *values), types, width, predicate, projections)
 
-    def _as_bound(self, tree: TreeNode, relation: Relation) -> Compared | None:
+    def _as_bound(self, tree: TreeNode, relation: Relation) -> ClockComparison | None:
         """The comparison with the clock that a predicate is, if what it is compared with cannot fail and has a type that is ordered as a
         number."""
         found = comparison_in(tree, self.values.clocks)
@@ -269,10 +269,10 @@ class Lowering:
             return None
         return found if self.type_of(found.other, relation) in COMPARED_TYPES else None
 
-    def _filtered_by_clock(self, rows: Relation, bounds: Sequence[Compared]) -> Relation:
+    def _filtered_by_clock(self, rows: Relation, bounds: Sequence[ClockComparison]) -> Relation:
         """The outputs of `rows`, materialised, for the rows that satisfy the bounds."""
         width = len(rows.outputs)
-        others = tuple(Output(self.fresh(), bound.other) for bound in bounds)
+        others = tuple(PlanOutput(self.fresh(), bound.other) for bound in bounds)
         compared_rows = self.materialise(replace(rows, outputs=(*rows.outputs, *others)))
         types = self.builder.types(compared_rows.node)[:width]
         made = tuple(ClockBound(bound.path, bound.relation, column) for column, bound in enumerate(bounds, start=width))
@@ -286,14 +286,14 @@ class Lowering:
         kept = relation.outputs
         by_id = {output.id: position for position, output in reversed(list(enumerate(kept)))}
         references = tuple(pass_on(kept))
-        extra: list[Output] = []
+        extra: list[PlanOutput] = []
         positions: list[int] = []
         for tree in trees:
             if tree.kind == "AttributeReference" and expression_id(tree) in by_id:
                 positions.append(by_id[expression_id(tree)])
             else:
                 positions.append(len(kept) + len(extra))
-                extra.append(Output(self.fresh(), tree))
+                extra.append(PlanOutput(self.fresh(), tree))
         materialised = self.materialise(self.project(relation, (*references, *extra)) if extra else relation)
         return Relation(materialised.node, materialised.columns, materialised.outputs[: len(kept)]), tuple(positions)
 

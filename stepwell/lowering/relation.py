@@ -17,16 +17,16 @@ from stepwell.lowering.trees import attribute, expression_id
 
 
 @dataclass(frozen=True, eq=False)
-class Output:
+class PlanOutput:
     """One output column of a plan node: its value, and the id by which the nodes above refer to it."""
 
     id: int
     tree: TreeNode  # reads only columns of the relation's circuit node
 
 
-def pass_on(outputs: Iterable[Output]) -> list[Output]:
+def pass_on(outputs: Iterable[PlanOutput]) -> list[PlanOutput]:
     """Projections that only pass on these outputs."""
-    return [Output(output.id, attribute(output.id, "", None)) for output in outputs]
+    return [PlanOutput(output.id, attribute(output.id, "", None)) for output in outputs]
 
 
 @dataclass(frozen=True)
@@ -39,24 +39,24 @@ class Key:
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class RowOrder:
     """The order of the rows of a relation. `keys`: the most significant first. `hidden`: outputs besides those of the plan node, for keys and
     columns of `within` that it does not have. `within`: the ids of columns; only rows that agree in them have the order. `sorts`: the Sort nodes
     from which it comes; none if it comes from windows alone. `local`: whether it is that of SORT BY, which does not order all rows."""
 
     keys: tuple[Key, ...]
-    hidden: tuple[Output, ...]
+    hidden: tuple[PlanOutput, ...]
     within: tuple[int, ...]
     sorts: tuple[TreeNode, ...]
     local: bool
 
-    def project(self, wanted: Iterable[Output]) -> Order:
+    def project(self, wanted: Iterable[PlanOutput]) -> RowOrder:
         """The order above a projection to `wanted`, which reads the outputs. A column that it drops becomes a hidden output, which reads it."""
         trees = [(output.tree, output.id) for output in wanted]
         kept = {expression_id(tree): id_ for tree, id_ in trees if tree.kind == "AttributeReference"}
         known = {output.id for output in self.hidden}
         read = dict.fromkeys((*(key.id for key in self.keys), *self.within))
-        dropped = (Output(id_, attribute(id_, "", None)) for id_ in read if id_ not in kept and id_ not in known)
+        dropped = (PlanOutput(id_, attribute(id_, "", None)) for id_ in read if id_ not in kept and id_ not in known)
         keys = tuple(replace(key, id=kept.get(key.id, key.id)) for key in self.keys)
         within = tuple(kept.get(id_, id_) for id_ in self.within)
         return replace(self, keys=keys, within=within, hidden=(*self.hidden, *dropped))
@@ -69,9 +69,9 @@ class Relation:
 
     node: int
     columns: tuple[int, ...]  # columns[i] is the id of column i of `node`; columns with the same id are equal
-    outputs: tuple[Output, ...]
+    outputs: tuple[PlanOutput, ...]
     predicates: tuple[TreeNode, ...] = ()
-    order: Order | None = None
+    order: RowOrder | None = None
 
     @property
     def pending(self) -> bool:
@@ -89,7 +89,7 @@ class Relation:
         hidden = () if self.order is None else self.order.hidden
         return Relation(self.node, self.columns, (*self.outputs, *hidden), self.predicates)
 
-    def with_order(self, order: Order | None) -> Relation:
+    def with_order(self, order: RowOrder | None) -> Relation:
         """The relation with this order. Its outputs that have the ids of hidden ones become hidden."""
         if order is None:
             return replace(self, order=None)

@@ -46,7 +46,7 @@ _CLOCK_HERE_REMEDY = (
 )
 
 
-class Values:
+class PlanValues:
     """The values that references of one plan stand for. `taken`: by the id of the reference, what it stands for. `rows_of` lowers the plan of
     a subquery into `builder`, and gives the circuit node with its rows. `ids` has all references, and `clocks` those to the clock."""
 

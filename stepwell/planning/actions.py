@@ -96,7 +96,7 @@ _OWN_AND_PYSPARK = (*_OWN, "pyspark")
 
 
 @dataclass(frozen=True)
-class Reading:
+class ProjectReading:
     """What is read now. `root`: the project's folder. `view_now`: the view whose function runs, or None. `in_function`: whether one runs."""
 
     root: Path
@@ -116,7 +116,7 @@ class Reading:
 
 
 @contextlib.contextmanager
-def refuse_actions(reading: Reading) -> Iterator[None]:
+def refuse_actions(reading: ProjectReading) -> Iterator[None]:
     """While the body runs, definitions can neither run queries, nor write, nor change the session."""
     with contextlib.ExitStack() as watches:
         for owner, names, make in (
@@ -138,12 +138,12 @@ def refuse_actions(reading: Reading) -> Iterator[None]:
         yield
 
 
-Make = Callable[[str, Callable[..., Any], Reading], Callable[..., Any]]
+Make = Callable[[str, Callable[..., Any], ProjectReading], Callable[..., Any]]
 """From the name of a method, the method and what is read now to the method that is called meanwhile."""
 
 
 @contextlib.contextmanager
-def _watch(owner: Any, name: str, make: Make, reading: Reading) -> Iterator[None]:
+def _watch(owner: Any, name: str, make: Make, reading: ProjectReading) -> Iterator[None]:
     own = vars(owner).get(name)
     found = next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), None)
     if found is None:  # another version of Spark has no such method
@@ -165,7 +165,7 @@ def _watch(owner: Any, name: str, make: Make, reading: Reading) -> Iterator[None
 
 
 def _always(what_to_do: str, does: str, callers: tuple[str, ...]) -> Make:
-    def make(name: str, before: Callable[..., Any], reading: Reading) -> Callable[..., Any]:
+    def make(name: str, before: Callable[..., Any], reading: ProjectReading) -> Callable[..., Any]:
         def wrapper(self: Any, *arguments: Any, **named: Any) -> Any:
             if (location := reading.place(callers)) is not None:
                 raise reading.refuse(f"{name} {does}, and a definition only describes a query", what_to_do, location)
@@ -176,7 +176,7 @@ def _always(what_to_do: str, does: str, callers: tuple[str, ...]) -> Make:
     return make
 
 
-def _running(name: str, before: Callable[..., Any], reading: Reading) -> Callable[..., Any]:
+def _running(name: str, before: Callable[..., Any], reading: ProjectReading) -> Callable[..., Any]:
     def wrapper(self: Any, *arguments: Any, **named: Any) -> Any:
         location = reading.place(_OWN)
         if location is not None and (reading.in_function() or _has_no_rows_yet(self)):
@@ -186,7 +186,7 @@ def _running(name: str, before: Callable[..., Any], reading: Reading) -> Callabl
     return wrapper
 
 
-def _running_rdd(name: str, before: Callable[..., Any], reading: Reading) -> Callable[..., Any]:
+def _running_rdd(name: str, before: Callable[..., Any], reading: ProjectReading) -> Callable[..., Any]:
     def wrapper(self: Any, *arguments: Any, **named: Any) -> Any:
         location = reading.place(_OWN_AND_PYSPARK)
         if location is not None and reading.in_function():
@@ -196,7 +196,7 @@ def _running_rdd(name: str, before: Callable[..., Any], reading: Reading) -> Cal
     return wrapper
 
 
-def _pivot(name: str, before: Callable[..., Any], reading: Reading) -> Callable[..., Any]:
+def _pivot(name: str, before: Callable[..., Any], reading: ProjectReading) -> Callable[..., Any]:
     def wrapper(self: Any, pivot_col: str, values: Any = None) -> Any:
         location = None if values is not None else reading.place(_OWN)
         if location is not None and (reading.in_function() or _has_no_rows_yet(self._df)):
@@ -210,7 +210,7 @@ def _pivot(name: str, before: Callable[..., Any], reading: Reading) -> Callable[
     return wrapper
 
 
-def _sql(name: str, before: Callable[..., Any], reading: Reading) -> Callable[..., Any]:
+def _sql(name: str, before: Callable[..., Any], reading: ProjectReading) -> Callable[..., Any]:
     def wrapper(self: Any, sqlQuery: str, *arguments: Any, **named: Any) -> Any:
         location = reading.place(_OWN_AND_PYSPARK)
         if location is not None and (command := _command_in(self, sqlQuery)) is not None:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from stepwell.errors import Location, ProjectError
 from stepwell.planning.leaves import boundary
-from stepwell.project.kafka_options import Place, disagreement, reader_spec, starts_alike
+from stepwell.project.kafka_options import LoadPlace, disagreement, reader_spec, starts_alike
 from stepwell.project.kafka_reader import KafkaRead, calling_line
 from stepwell.project.loading import Project
 from stepwell.project.tables import SourceSpec
@@ -36,7 +36,7 @@ class Reads:
     def provide(self, read: KafkaRead) -> DataFrame:
         """The DataFrame that stands for the topics in queries. Raises ProjectError for options that are wrong or not supported."""
         location = calling_line(self._project.root) or Location(self._project.spec_file.name)
-        place = Place(location, self.view_now())
+        place = LoadPlace(location, self.view_now())
         if read.has_schema:
             raise ProjectError(
                 "a reader of Kafka takes no schema: its columns are fixed",
@@ -54,7 +54,7 @@ class Reads:
         spec = self._remember(reader_spec(read.options, read.streaming, place, self._project.settings), place)
         return boundary(spec.handle, spec.schema, read.streaming, read.spark)
 
-    def _remember(self, spec: SourceSpec, place: Place) -> SourceSpec:
+    def _remember(self, spec: SourceSpec, place: LoadPlace) -> SourceSpec:
         known = self.sources.setdefault(spec.handle, spec)
         if not starts_alike(spec, known):
             topics = (t for t in spec.topics if not starts_alike(replace(spec, topics=(t,)), known))

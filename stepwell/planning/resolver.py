@@ -37,7 +37,7 @@ from stepwell.errors import (
     did_you_mean,
     raise_all,
 )
-from stepwell.planning.actions import Reading, refuse_actions
+from stepwell.planning.actions import ProjectReading, refuse_actions
 from stepwell.planning.batch_tables import BatchTables
 from stepwell.planning.catalog_names import OwnNames
 from stepwell.planning.kept_definitions import KeptDefinitions
@@ -47,7 +47,7 @@ from stepwell.planning.python_rows import python_rows_in_plans
 from stepwell.planning.query import Query, analyse, columns_to_fit, common_schema
 from stepwell.planning.reads import NotStreaming, Reads
 from stepwell.planning.shown_names import ShownNames
-from stepwell.planning.spark_errors import Blocked, Missing, error_of_time_zone, translate_errors, with_conf
+from stepwell.planning.spark_errors import Blocked, MissingTable, error_of_time_zone, translate_errors, with_conf
 from stepwell.project import auto_cdc, refusals
 from stepwell.project.auto_cdc import AutoCdcQuery
 from stepwell.project.clashes import clashes
@@ -83,7 +83,7 @@ def survey(
     """Resolves as `resolve` does, for `dry-run`: returns what could be resolved, and the errors of the rest. Raises ProjectError if even the
     definitions cannot be read."""
     reads, kept = Reads(project), kept or KeptDefinitions.nothing()
-    reading = Reading(project.root, lambda: reads.view_now(), lambda: reads.streaming_now is not None)
+    reading = ProjectReading(project.root, lambda: reads.view_now(), lambda: reads.streaming_now is not None)
     with quiet_spark(), kafka_reads(reads.provide), refuse_actions(reading), python_rows_in_plans():
         definitions = load_definitions(project, spark, kept.read_sql)
         kept.begin(definitions, has_python=any(file.suffix != ".sql" for file in project.definition_files()))
@@ -306,9 +306,9 @@ class _Resolver:
                 ):
                     query = analyse(flow, self.spark)
                     if (name := self.own_names.read_from_catalog(query.analysed)) is not None:
-                        raise Missing(name, flow.location)
+                        raise MissingTable(name, flow.location)
                     return query
-            except Missing as error:
+            except MissingTable as error:
                 if error.name.lower() in missing:  # it has been registered, but Spark still does not find it
                     raise ProjectError(
                         f"{error.name} cannot be read here",

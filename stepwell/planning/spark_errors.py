@@ -36,7 +36,7 @@ class Blocked(Exception):
     """A view cannot be resolved because a view that it reads cannot. The error of that other view has been recorded already."""
 
 
-class Missing(Exception):
+class MissingTable(Exception):
     """A query reads a table that Spark does not know yet. `location` is the place of the query's reference."""
 
     def __init__(self, name: str, location: Location) -> None:
@@ -81,7 +81,7 @@ def translate_errors(flow: FlowDefinition, project: Project, view: str, *, users
     and is not translated."""
     try:
         yield
-    except (StepwellError, Missing, Blocked):
+    except (StepwellError, MissingTable, Blocked):
         raise
     except Exception as error:
         if connection_lost(error) or not (users_code or isinstance(error, PySparkException | Py4JJavaError)):
@@ -105,7 +105,7 @@ def _of_condition(error: PySparkException, project: Project, view: str, location
     """What an error with one of Spark's conditions means here; None if it means what Spark says."""
     condition, parameters = error.getCondition(), error.getMessageParameters() or {}
     if condition == "TABLE_OR_VIEW_NOT_FOUND":
-        return Missing(str(parameters["relationName"]).replace("`", ""), location)
+        return MissingTable(str(parameters["relationName"]).replace("`", ""), location)
     if condition == _NO_FILES:
         return FilesGone(
             refusals.first_line(error),

@@ -56,7 +56,7 @@ Value = Callable[[SparkSession], Column]
 
 
 @dataclass(frozen=True)
-class Choice:
+class ColumnChoice:
     """Some columns by name, or all except some."""
 
     names: tuple[str, ...]
@@ -75,8 +75,8 @@ class AutoCdcQuery:
     sequence: Value
     deletes: Value | None
     scd_type: int
-    columns: Choice | None = None
-    tracked: Choice | None = None
+    columns: ColumnChoice | None = None
+    tracked: ColumnChoice | None = None
 
     def check(self) -> None:
         """Raises ProjectError for what can be told without the changes."""
@@ -137,7 +137,7 @@ class AutoCdcQuery:
                 "Leave WATERMARK (withWatermark) out: the sequence decides which change is the last, and none comes too late.",
             )
 
-    def _columns_of(self, choice: Choice | None, names: Sequence[str]) -> list[str]:
+    def _columns_of(self, choice: ColumnChoice | None, names: Sequence[str]) -> list[str]:
         """The columns of the choice, in the order of `names`."""
         if choice is None:
             return list(names)

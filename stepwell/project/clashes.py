@@ -8,7 +8,7 @@ Kafka has no two topics whose names differ only in `.` and `_`, because they are
 dead-letter topic whose name collides so with another topic of the project is refused, too: the run would fail when it creates the second one.
 
 Several sources may read one topic, and several may share a dead-letter topic. A topic that matches a pattern is looked up when a run starts, so
-what exists only then is compared by coordinator/starting/patterns.py.
+what exists only then is compared by coordinator/starting/topics/patterns.py.
 """
 
 from __future__ import annotations

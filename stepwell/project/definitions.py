@@ -31,7 +31,7 @@ from pyspark.sql.types import StructType
 from base.secrets import mask_value
 from stepwell.errors import Location, ProjectError, StepwellError, UnsupportedError, raise_all
 from stepwell.project import auto_cdc, refusals, stored
-from stepwell.project.auto_cdc import AutoCdcQuery, Choice
+from stepwell.project.auto_cdc import AutoCdcQuery, ColumnChoice
 from stepwell.project.elements import (
     KIND_NAMES,
     Definitions,
@@ -247,11 +247,11 @@ class _Registry(GraphElementRegistry):  # type: ignore[misc]
         def names(parameter: str) -> tuple[str, ...]:
             return auto_cdc.names_of(getattr(flow, parameter), parameter, self.spark, location, flow.target)
 
-        def choice(parameter: str, other: str) -> Choice | None:
+        def choice(parameter: str, other: str) -> ColumnChoice | None:
             """Empty lists are as good as none, as in Spark."""
             if named := names(parameter):
-                return Choice(named)
-            return Choice(excluded, True) if (excluded := names(other)) else None
+                return ColumnChoice(named)
+            return ColumnChoice(excluded, True) if (excluded := names(other)) else None
 
         deletes = flow.apply_as_deletes
         query = AutoCdcQuery(

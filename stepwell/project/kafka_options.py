@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from base.secrets import mask_value, remember_all
-from coordinator.starting.positions import LATEST as LATEST_NUMBER
-from coordinator.starting.positions import Since, offsets_given, start_in
+from coordinator.starting.topics.positions import LATEST as LATEST_NUMBER
+from coordinator.starting.topics.positions import Since, offsets_given, start_in
 from stepwell.errors import Location, ProjectError, UnsupportedError, did_you_mean
 from stepwell.project.record_columns import record_schema
 from stepwell.project.settings import Settings
@@ -62,7 +62,7 @@ _PATTERN = re.compile(
 
 
 @dataclass(frozen=True)
-class Place:
+class LoadPlace:
     """Where a definition calls `load()`: for errors."""
 
     location: Location
@@ -91,14 +91,14 @@ class _Topics:
         return ", ".join(self.names)
 
 
-def reader_spec(options: Mapping[str, str], streaming: bool, place: Place, settings: Settings) -> SourceSpec:
+def reader_spec(options: Mapping[str, str], streaming: bool, place: LoadPlace, settings: Settings) -> SourceSpec:
     """The source that a reader with these options reads. `streaming`: whether it is `spark.readStream`, whose default for `startingOffsets` is
     another. Raises ProjectError."""
     return _Reader(options, streaming, place, settings).spec()
 
 
 class _Reader:
-    def __init__(self, options: Mapping[str, str], streaming: bool, place: Place, settings: Settings) -> None:
+    def __init__(self, options: Mapping[str, str], streaming: bool, place: LoadPlace, settings: Settings) -> None:
         self.options, self.streaming, self.place, self.settings = options, streaming, place, settings
         self.values = {name.lower(): value for name, value in options.items()}  # Spark's options ignore case
         remember_all(options)

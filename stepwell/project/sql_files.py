@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from stepwell.catalyst.scala import scala_items
 from stepwell.errors import Location, ProjectError, UnsupportedError
 from stepwell.project import refusals, stored
-from stepwell.project.auto_cdc import AutoCdcQuery, Choice, java_column
+from stepwell.project.auto_cdc import AutoCdcQuery, ColumnChoice, java_column
 from stepwell.project.elements import FlowDefinition, Kind, OutputDefinition, SqlQuery
 from stepwell.project.flow_conf import check_conf, conf_notes
 from stepwell.project.text_files import invisible
@@ -304,10 +304,10 @@ def _names(attributes: Any) -> tuple[str, ...]:
     return tuple(".".join(map(str, scala_items(attribute.nameParts()))) for attribute in scala_items(attributes))
 
 
-def _choice(included: Any, excluded: Any) -> Choice | None:
+def _choice(included: Any, excluded: Any) -> ColumnChoice | None:
     if included.isDefined():
-        return Choice(_names(included.get()))
-    return Choice(_names(excluded.get()), True) if excluded.isDefined() else None
+        return ColumnChoice(_names(included.get()))
+    return ColumnChoice(_names(excluded.get()), True) if excluded.isDefined() else None
 
 
 def _query(plan: Any) -> Any:

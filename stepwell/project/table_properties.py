@@ -12,7 +12,7 @@ from pyspark.sql.types import AtomicType, DataType, DoubleType, FloatType, Struc
 
 from base.options import Mode, OnError
 from base.secrets import mask_value, remember_all
-from coordinator.starting.positions import offsets_given
+from coordinator.starting.topics.positions import offsets_given
 from stepwell.errors import ProjectError, UnsupportedError, did_you_mean
 from stepwell.project import debezium_properties, message_formats, stored
 from stepwell.project.elements import OutputDefinition

@@ -14,7 +14,7 @@ from base.secrets import hidden_in
 from stepwell.service.compared import COMPARED
 
 
-class Answer(JSONResponse):
+class JsonAnswer(JSONResponse):
     """An answer in JSON, in whose texts no secret stands that this process knows. Keys and COMPARED stay as they are."""
 
     def render(self, content: Any) -> bytes:

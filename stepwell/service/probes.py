@@ -19,7 +19,7 @@ from starlette.routing import Route
 from coordinator.measures import Measures, lag_seconds
 from coordinator.shown_status import READY_PHASES
 from coordinator.status import StatusBoard
-from stepwell.service.bodies import Answer
+from stepwell.service.bodies import JsonAnswer
 
 READY_LAG_SECONDS = 60.0
 """How late a pipeline that keeps up may be by default: a recovery, with its replay, takes less."""
@@ -37,11 +37,11 @@ class Probes:
 
     async def _live(self, request: Request) -> Response:
         phase, _ = self._board.of_probes()
-        return Answer({"live": phase != "failed", "phase": phase}, 503 if phase == "failed" else 200)
+        return JsonAnswer({"live": phase != "failed", "phase": phase}, 503 if phase == "failed" else 200)
 
     async def _ready(self, request: Request) -> Response:
         why = why_not_ready(*self._board.of_probes(), self._board.measures, self._lag_s_max)
-        return Answer({"ready": not why, "why": why}, 503 if why else 200)
+        return JsonAnswer({"ready": not why, "why": why}, 503 if why else 200)
 
 
 def why_not_ready(phase: str, lag: Mapping[str, int], measures: Measures, lag_s_max: float) -> list[str]:

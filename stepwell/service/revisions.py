@@ -27,7 +27,7 @@ from coordinator.revisions.requests import (
 )
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
-from stepwell.service.bodies import Answer, parts_of, validation_text
+from stepwell.service.bodies import JsonAnswer, parts_of, validation_text
 from stepwell.service.endpoint import APPLY_SECONDS_MAX, LAYOUT_SECONDS_MAX
 
 PlanFiles = Callable[[], PipelineSpec]
@@ -74,13 +74,15 @@ class RevisionRoutes:
         self._requests, self._board, self._plan_files = requests, board, plan_files
 
     async def show(self, request: Request) -> Response:
-        return Answer(self._shown_fields())
+        return JsonAnswer(self._shown_fields())
 
     async def apply(self, request: Request) -> Response:
         try:
             body = ApplyBody.model_validate_json(await request.body() or b"{}")
         except ValidationError as fault:
-            return Answer({"error": validation_text(fault), "what_to_do": "", "exit_code": int(ExitCode.USAGE)}, 400)
+            return JsonAnswer(
+                {"error": validation_text(fault), "what_to_do": "", "exit_code": int(ExitCode.USAGE)}, 400
+            )
         try:
             self._refuse_now()
             spec = await run_in_threadpool(self._plan_files)
@@ -88,22 +90,22 @@ class RevisionRoutes:
         except TransitionRefused as fault:
             return _refusal(fault)
         except Fault as fault:
-            return Answer({**parts_of(fault), "exit_code": int(fault.exit_code)}, 400)
+            return JsonAnswer({**parts_of(fault), "exit_code": int(fault.exit_code)}, 400)
         return await self._ask(ApplyRequest(spec, body.hold, body.chosen, body.expect_revision))
 
     async def turn(self, request: Request) -> Response:
         what = request.path_params["what"]
         if what not in TURNS:
-            return Answer({"error": f"revision/{what}: one of apply, {', '.join(TURNS)}"}, 404)
+            return JsonAnswer({"error": f"revision/{what}: one of apply, {', '.join(TURNS)}"}, 404)
         return await self._ask(TURNS[what])
 
     async def _ask(self, asked: RevisionRequest) -> Response:
         try:
             seconds = APPLY_SECONDS_MAX if isinstance(asked, ApplyRequest) else LAYOUT_SECONDS_MAX
-            await run_in_threadpool(self._requests.ask_revision, asked, seconds)
+            await run_in_threadpool(self._requests.revision.ask, asked, seconds)
         except Fault as fault:  # one of Kafka can end what the loop does before it accepts
             return _refusal(fault)
-        return Answer(self._shown_fields())
+        return JsonAnswer(self._shown_fields())
 
     def _refuse_now(self) -> None:
         """Raises TransitionRefused for what needs no plan. The loop decides about all else."""
@@ -134,4 +136,4 @@ def _refuse_unseen(spec: PipelineSpec, expected: str | None) -> None:
 def _refusal(fault: Fault) -> Response:
     planned = fault.planned if isinstance(fault, TransitionRefused) else None
     more = {} if planned is None else {"planned": planned}
-    return Answer({**parts_of(fault), "exit_code": int(fault.exit_code), **more}, 409)
+    return JsonAnswer({**parts_of(fault), "exit_code": int(fault.exit_code), **more}, 409)

@@ -54,9 +54,9 @@ from coordinator.rescale.requests import (
 )
 from coordinator.status import StatusBoard
 from engine.model.layout import Policy, PolicyName
-from io_kafka.step_log.layout_records import FORMER_MODES, AutoBounds, CutProtocol, RescaleMode
+from io_kafka.step_log.layout_records import FORMER_MODES, AutoBounds, CutProtocol, MoveStrategy, RescaleMode
 from stepwell.errors import StepwellError
-from stepwell.service.bodies import Answer, has_token, validation_text
+from stepwell.service.bodies import JsonAnswer, has_token, validation_text
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.http_thread import HttpThread
 from stepwell.service.listener import show_metrics
@@ -200,7 +200,7 @@ class ControlServer:
     def _guard(self, handler: Handler) -> Handler:
         async def answer(request: Request) -> Response:
             if not has_token(request, self.endpoint.token):
-                return Answer({"error": "a token is needed: it stands in the project's storage folder"}, 401)
+                return JsonAnswer({"error": "a token is needed: it stands in the project's storage folder"}, 401)
             return await handler(request)
 
         return answer
@@ -211,7 +211,7 @@ class ControlServer:
         return JSONResponse({"pipeline": shown["pipeline"], "epoch": shown["epoch"], "pid": self.endpoint.pid})
 
     async def _status(self, request: Request) -> Response:
-        return Answer({**self._board.show(), "pid": self.endpoint.pid})
+        return JsonAnswer({**self._board.show(), "pid": self.endpoint.pid})
 
     async def _views(self, request: Request) -> Response:
         names, next_of = request.query_params.getlist("name"), request.query_params.get("next")
@@ -219,33 +219,28 @@ class ControlServer:
             rows = await run_in_threadpool(self._requests.questions.ask, names, READ_SECONDS_MAX, next_of)
             return Response(encode_views(rows.version, await run_in_threadpool(tables_of, rows)))
         except Exception as fault:  # also of a worker: whoever asks gets it, and the pipeline goes on
-            return Answer({"error": str(fault)}, 409)
+            return JsonAnswer({"error": str(fault)}, 409)
 
     async def _ask(self, request: Request) -> Response:
         path = request.path_params["what"]
         what = next((each for each in REQUESTS if each == path), None)
         if what is None:
-            return Answer({"error": f"{path}: one of {', '.join(REQUESTS)}"}, 404)
+            return JsonAnswer({"error": f"{path}: one of {', '.join(REQUESTS)}"}, 404)
         self._requests.ask(what)
-        return Answer({"asked": what})
+        return JsonAnswer({"asked": what})
 
     async def _layout(self, request: Request) -> Response:
-        return Answer(self._shown_layout())
+        return JsonAnswer(self._shown_layout())
 
     async def _rescale(self, request: Request) -> Response:
         try:
             body = RescaleBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return Answer({"error": validation_text(fault)}, 400)
+            return JsonAnswer({"error": validation_text(fault)}, 400)
         policy = None if body.policy is None else self._policies[body.policy]
         return await self._ask_layout(
             RescaleRequest(
-                body.workers,
-                body.mode,
-                policy=policy,
-                budget_bytes=body.budget_bytes,
-                budget_ms=body.budget_ms,
-                protocol=body.protocol,
+                body.workers, MoveStrategy(body.mode, body.protocol, body.budget_bytes, body.budget_ms), policy
             )
         )
 
@@ -253,26 +248,26 @@ class ControlServer:
         try:
             body = ReplaceBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return Answer({"error": validation_text(fault)}, 400)
+            return JsonAnswer({"error": validation_text(fault)}, 400)
         return await self._ask_layout(ReplaceRequest(body.host, body.to))
 
     async def _automatic(self, request: Request) -> Response:
         try:
             body = AutoBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return Answer({"error": validation_text(fault)}, 400)
-        return await self._answer_with_layout(self._requests.ask_automatic, AutoRequest(body.bounds))
+            return JsonAnswer({"error": validation_text(fault)}, 400)
+        return await self._answer_with_layout(self._requests.automatic.ask, AutoRequest(body.bounds))
 
     async def _ask_of_rescale(self, request: Request) -> Response:
         what = request.path_params["what"]
         if what not in REQUESTS_OF_A_RESCALE:
-            return Answer(
+            return JsonAnswer(
                 {"error": f"layout/{what}: one of change, replace, auto, {', '.join(REQUESTS_OF_A_RESCALE)}"}, 404
             )
         return await self._ask_layout(REQUESTS_OF_A_RESCALE[what])
 
     async def _ask_layout(self, asked: LayoutRequest) -> Response:
-        return await self._answer_with_layout(self._requests.ask_layout, asked)
+        return await self._answer_with_layout(self._requests.layout.ask, asked)
 
     async def _answer_with_layout(self, ask: Callable[[R, float], None], asked: R) -> Response:
         """The layout when the loop has accepted the request, or why it has not."""
@@ -280,8 +275,8 @@ class ControlServer:
             await run_in_threadpool(ask, asked, LAYOUT_SECONDS_MAX)
         except RescaleRefused as fault:
             is_as_asked = isinstance(fault, LayoutIsAsAsked)
-            return Answer({"error": fault.message, "what_to_do": fault.what_to_do, "is_as_asked": is_as_asked}, 409)
-        return Answer(self._shown_layout())
+            return JsonAnswer({"error": fault.message, "what_to_do": fault.what_to_do, "is_as_asked": is_as_asked}, 409)
+        return JsonAnswer(self._shown_layout())
 
     def _shown_layout(self) -> dict[str, Any]:
         shown = self._board.show()

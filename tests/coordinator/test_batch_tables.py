@@ -12,9 +12,9 @@ import pytest
 
 from coordinator.goal import Goal
 from coordinator.specification import InputTopic, PipelineSpec
-from coordinator.starting import batch_tables
-from coordinator.starting.batch_tables import limits_of_tables, load_tables
 from coordinator.starting.errors import TopicChanged
+from coordinator.starting.topics import batch_tables
+from coordinator.starting.topics.batch_tables import limits_of_tables, load_tables
 from coordinator.status import StatusBoard
 from coordinator.stepping.input_topics import InputTopics
 from coordinator.stepping.inputs import Inputs

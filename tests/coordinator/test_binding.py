@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from base.term import Term
 from base.version import EMPTY, VersionId
-from coordinator.starting.binding import Bound, Missing, bind
-from coordinator.starting.database_names import DatabaseName, birth_of
-from coordinator.starting.standings import (
+from coordinator.checkpoints.completion import first_needed_step
+from coordinator.starting.workers.binding import Bound, Unbound, bind
+from coordinator.starting.workers.database_names import DatabaseName, birth_of
+from coordinator.starting.workers.standings import (
     ExpectedDatabases,
     Offer,
     Standing,
@@ -22,7 +23,6 @@ from coordinator.starting.standings import (
     leftover_databases,
     replaced_databases,
 )
-from coordinator.starting.start import first_needed_step
 from storage.identity import FoundDatabase, Identity
 
 V1, V2, V3 = (VersionId(n, 10 * n, f"c{n}") for n in (1, 2, 3))
@@ -49,7 +49,7 @@ def offers(*hosts: tuple[str, list[FoundDatabase]]) -> list[Offer]:
     return [Offer(serial, host, tuple(databases)) for serial, (host, databases) in enumerate(hosts)]
 
 
-def hosts_of(result: Bound | Missing, tasks: list[Offer]) -> list[str]:
+def hosts_of(result: Bound | Unbound, tasks: list[Offer]) -> list[str]:
     assert isinstance(result, Bound), result
     host = {task.serial: task.host for task in tasks}
     return [host[result.workers[number]] for number in sorted(result.workers)]
@@ -133,7 +133,7 @@ def test_a_number_goes_where_its_database_is() -> None:
 def test_a_host_that_holds_both_needs_two_tasks() -> None:
     both = [found(0, V2), found(1, V2, size=9)]
     tasks = offers(("a", both), ("b", []))
-    assert bind(tasks, LATER, final=False) == Missing({0: ("a",)})  # the larger one has the task
+    assert bind(tasks, LATER, final=False) == Unbound({0: ("a",)})  # the larger one has the task
     tasks = offers(("a", both), ("b", []), ("a", both))
     assert hosts_of(bind(tasks, LATER, final=False), tasks) == ["a", "a"]
 
@@ -141,13 +141,13 @@ def test_a_host_that_holds_both_needs_two_tasks() -> None:
 def test_while_the_log_is_fresh_a_database_that_is_held_is_not_created_again() -> None:
     tasks = offers(("a", [found(0, EMPTY), found(1, EMPTY)]), ("b", []))
     for final in (False, True):
-        assert bind(tasks, FRESH, final=final) == Missing({1: ("a",)})
+        assert bind(tasks, FRESH, final=final) == Unbound({1: ("a",)})
 
 
 def test_what_is_missing_is_never_created_when_the_log_has_checkpoints() -> None:
     tasks = offers(("a", [found(0, V2)]), ("b", [found(1, EMPTY)]))
     for final in (False, True):
-        assert bind(tasks, LATER, final=final) == Missing({1: ()})
+        assert bind(tasks, LATER, final=final) == Unbound({1: ()})
 
 
 def test_of_two_copies_the_one_is_bound_that_has_what_all_have() -> None:
@@ -172,14 +172,14 @@ def test_after_the_intent_of_the_first_checkpoint_nothing_is_created() -> None:
     """A database that is away may have been opened at that checkpoint, and then the others hold nothing else."""
     intended = replace(FRESH, owners={EMPTY: BIRTHS, V1: BIRTHS}, is_fresh=False, pending=V1)
     tasks = offers(("a", [found(0, V1)]), ("b", []))
-    assert bind(tasks, intended, final=True) == Missing({1: ()})
+    assert bind(tasks, intended, final=True) == Unbound({1: ()})
 
 
 def test_a_copy_without_what_the_others_have_waits_for_a_better_one() -> None:
     tasks = offers(("a", [found(0, V1)]), ("b", [found(1, EMPTY)]))
     intended = replace(FRESH, owners={EMPTY: BIRTHS, V1: BIRTHS}, is_fresh=False, pending=V1)
     for final in (False, True):
-        assert bind(tasks, intended, final=final) == Missing({1: ()})
+        assert bind(tasks, intended, final=final) == Unbound({1: ()})
     tasks.append(Offer(2, "c", (found(1, EMPTY, V1),)))
     assert hosts_of(bind(tasks, intended, final=False), tasks) == ["a", "c"]
     local = replace(intended, accepts_older=True)
@@ -191,13 +191,13 @@ def test_an_older_copy_is_a_last_resort_in_local_mode_alone() -> None:
     tasks = offers(("a", old), ("a", old))
     local = replace(LATER, accepts_older=True)
     assert hosts_of(bind(tasks, local, final=True), tasks) == ["a", "a"]
-    assert bind(tasks, LATER, final=True) == Missing({0: (), 1: ()})
-    assert isinstance(bind(tasks, local, final=False), Missing)
+    assert bind(tasks, LATER, final=True) == Unbound({0: (), 1: ()})
+    assert isinstance(bind(tasks, local, final=False), Unbound)
 
 
 def test_what_stands_in_the_way_is_bound_at_last_so_that_its_fence_can_tell() -> None:
     tasks = offers(("a", [UNREADABLE, found(1, V2)]), ("a", [UNREADABLE, found(1, V2)]))
-    assert bind(tasks, LATER, final=False) == Missing({0: ()})
+    assert bind(tasks, LATER, final=False) == Unbound({0: ()})
     result = bind(tasks, LATER, final=True)
     assert hosts_of(result, tasks) == ["a", "a"]
     assert isinstance(result, Bound) and not result.created
@@ -264,7 +264,7 @@ def test_whatever_the_hosts_hold(
         number: {host for (host, n), claim in claims.items() if n == number and claim is Standing.HELD}
         for number in expected.numbers
     }
-    if isinstance(result, Missing):
+    if isinstance(result, Unbound):
         assert result.numbers and all(set(hosts) <= {task.host for task in tasks} for hosts in result.numbers.values())
         return
     assert result.workers.keys() == expected.numbers, "every number"
@@ -340,7 +340,7 @@ def test_the_numbers_are_those_of_the_owners_in_the_latest_version_that_all_its_
 def test_a_database_that_was_opened_at_a_version_says_whose_databases_are_needed() -> None:
     """A run has opened the pending version in worker 1, and the host of worker 2, which is an owner in it, is away."""
     held = [found(0, V2, V3), found(1, V3)]
-    assert bind(offers(("a", held), ("a", held), ("a", held)), GROWING, final=True) == Missing({2: ()})
+    assert bind(offers(("a", held), ("a", held), ("a", held)), GROWING, final=True) == Unbound({2: ()})
     back = [*offers(("a", held), ("a", held)), replace(offers(("b", [born(2, NEW, V2, V3)]))[0], serial=2)]
     result = bind(back, GROWING, final=True)
     assert isinstance(result, Bound) and result.births == GROWN
@@ -369,7 +369,7 @@ def test_a_worker_that_owns_nothing_is_not_asked_for() -> None:
     result = bind(offers(("a", empty), ("a", empty)), SHRINKING, final=True)
     assert isinstance(result, Bound) and result.births == {0: "0"}
     behind = [found(0, V2)]
-    assert bind(offers(("a", behind), ("a", behind)), SHRINKING, final=True) == Missing({1: ()})
+    assert bind(offers(("a", behind), ("a", behind)), SHRINKING, final=True) == Unbound({1: ()})
 
 
 def test_a_database_of_another_birth_is_none_of_the_worker() -> None:
@@ -414,8 +414,8 @@ def test_a_version_that_all_hosts_have_is_better_than_the_store() -> None:
 
 def test_nothing_is_restored_before_other_hosts_had_time_to_come() -> None:
     tasks = offers(("a", [found(0, V2)]), ("b", []))
-    assert isinstance(bind(tasks, STORED, final=False), Missing)
-    assert isinstance(bind(tasks, replace(STORED, restorable=None), final=True, restores=True), Missing)
+    assert isinstance(bind(tasks, STORED, final=False), Unbound)
+    assert isinstance(bind(tasks, replace(STORED, restorable=None), final=True, restores=True), Unbound)
 
 
 def test_all_are_restored_on_hosts_that_have_nothing() -> None:
@@ -438,7 +438,7 @@ def test_a_restore_that_was_broken_off_after_a_rescale_is_made_again() -> None:
     three, two = {0: "0", 1: "0", 2: "0"}, {0: "0", 2: "0"}
     expected = replace(STORED, owners={V1: three, V2: two, V3: two}, complete=V2, pending=V3)
     tasks = offers(("a", [found(0, V2, V3)]), ("b", [found(1, V1)]), ("b", [found(2, V1)]))
-    assert isinstance(bind(tasks, expected, final=False), Missing), (
+    assert isinstance(bind(tasks, expected, final=False), Unbound), (
         "otherwise it is bound, and no version is common to all"
     )
     result = bind(tasks, expected, final=False, restores=True)

@@ -6,14 +6,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from base.text.timestamps import DAY_US
-from coordinator.stepping.clock import Reading, StepClock, reading_of
+from coordinator.stepping.clock import ClockReading, StepClock, reading_of
 from engine.model.circuit import Circuit, Node
 from engine.model.clock import CLOCK_TYPES, ClockBound, ClockValue, TemporalFilter
 from engine.model.node import Expression
 from engine.model.rows import Constant, ScalarMap
 from tests.engine.every_kind import LONG
 
-BY_BORDERS, COMPUTED, NOT_READ = Reading(True), Reading(True, frozenset({1})), Reading(False)
+BY_BORDERS, COMPUTED, NOT_READ = ClockReading(True), ClockReading(True, frozenset({1})), ClockReading(False)
 SECOND = 1_000_000
 
 FILTER = TemporalFilter((0, 1), (LONG,), (ClockBound((), "<", 0),))
@@ -21,13 +21,13 @@ COMPUTING = ScalarMap((0, 1), (LONG,), 1, None, (Expression("c0", LONG, 0),))
 
 
 def test_how_a_circuit_reads_the_clock() -> None:
-    def found(*above: Node) -> Reading:
+    def found(*above: Node) -> ClockReading:
         return reading_of(Circuit((Constant((), (LONG,), b""), ClockValue((0,), CLOCK_TYPES), *above)))
 
     assert found(FILTER) == BY_BORDERS
     assert found(FILTER, COMPUTING) == COMPUTED
     days = ClockValue((0,), CLOCK_TYPES, DAY_US)
-    assert found(days, replace(COMPUTING, inputs=(0, 2))) == Reading(True, frozenset({DAY_US}))
+    assert found(days, replace(COMPUTING, inputs=(0, 2))) == ClockReading(True, frozenset({DAY_US}))
     assert reading_of(Circuit((Constant((), (LONG,), b""),))) == NOT_READ
 
 
@@ -55,7 +55,7 @@ def test_a_view_that_computes_with_the_clock_needs_a_step_at_each_tick() -> None
 
 
 def test_a_view_that_computes_with_the_date_needs_a_step_a_day() -> None:
-    clock = StepClock(Reading(True, frozenset({DAY_US})), SECOND)
+    clock = StepClock(ClockReading(True, frozenset({DAY_US})), SECOND)
     clock.note(SECOND, None, is_whole=True)
     assert not clock.is_due(DAY_US - 1, SECOND) and clock.is_due(DAY_US, SECOND)
 

@@ -11,11 +11,11 @@ import pytest
 from base.slots import NO_SLOTS
 from base.version import VersionId
 from coordinator.copying.moment import MomentOf, positions_before, withholds_before
-from coordinator.copying.source import Source, Stored
-from coordinator.copying.state import Place, copied_document, copied_state, loads_of, record_of_copy
+from coordinator.copying.source import CopySource, StoredVersion
+from coordinator.copying.state import CopyPlace, copied_document, copied_state, loads_of, record_of_copy
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.specification import InputTopic, OutputTopic
-from coordinator.starting.database_names import DatabaseName
+from coordinator.starting.workers.database_names import DatabaseName
 from coordinator.storing.manifest import Manifest
 from engine.analysis.numbering import numbers_of
 from engine.model.circuit import Circuit, Output, View
@@ -108,7 +108,7 @@ def log() -> StepLogState:
     return state
 
 
-def source() -> Source:
+def source() -> CopySource:
     """Worker 1 is a member without slots, and worker 2 was made by a rescale."""
     owned = {0: owned_by(0, 2)[0], 1: NO_SLOTS, 2: owned_by(0, 2)[2]}
     owners = Ownership.of({0: "0", 1: "0", 2: "1.3.0"}, owned)
@@ -116,10 +116,10 @@ def source() -> Source:
         format=1, pipeline="o", log_id="l", generation=0, version=VERSION, placed=owners,
         databases={0: "l/0/0/0", 2: "l/0/2/1.3.0"}, chains={},
     )  # fmt: skip
-    stored = Stored(MemoryStore(), "o/backups/b.json", "0f" * 16, manifest)
+    stored = StoredVersion(MemoryStore(), "o/backups/b.json", "0f" * 16, manifest)
     at = log()
     positions = positions_before(2, at, {"m", TABLE})
-    return Source(stored, at, DOCUMENT, positions=positions, written=frozenset({"o.v", "o.w", "o.dead"}), epoch=9)
+    return CopySource(stored, at, DOCUMENT, positions=positions, written=frozenset({"o.v", "o.w", "o.dead"}), epoch=9)
 
 
 def copy() -> StepLogState:
@@ -249,7 +249,7 @@ def test_the_owners_are_the_first_workers_of_a_new_pipeline() -> None:
     owners = state.current_layout.placed
     assert owners.births == {0: "0", 2: "0"} and owners.ranges == ((0, 0), (32768, 2))
     assert (state.current_layout.number, state.generation, state.placed) == (0, 0, {VERSION: owners})
-    name = DatabaseName.of(Place("c", "k").identity(2).database)
+    name = DatabaseName.of(CopyPlace("c", "k").identity(2).database)
     assert name == DatabaseName("k", 0, 2, "0")
 
 

@@ -22,16 +22,16 @@ from coordinator.checkpoints.made import Checkpoints
 from coordinator.checkpoints.phases import (
     CheckpointPhase,
     DueCheckpoint,
-    Folding,
-    Frozen,
+    FoldingCheckpoint,
+    FrozenCheckpoint,
     NamedCheckpoint,
     NoCheckpoint,
 )
 from coordinator.core import Core
 from coordinator.goal import Goal
-from coordinator.rescale.actions import Bury, Cut, LogRescale, Wish
+from coordinator.rescale.actions import Bury, Cut, LogRescale
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import Idle, Moving, Weighing
+from coordinator.rescale.phases import Idle, MovingPortions, Weighing, resume
 from coordinator.rescale.ways import Portion
 from coordinator.transition.machine import Transition
 from io_kafka.offsets import TopicPartition
@@ -46,6 +46,7 @@ from io_kafka.step_log.records import (
     StepRecord,
 )
 from io_kafka.step_log.value import PENDING_STEPS_MAX
+from tests.coordinator.rescale.driving import wish
 from tests.io_kafka.growing import GrowingLog
 from tests.io_kafka.layouts import change, layout, owned_by, placed, target
 
@@ -165,7 +166,7 @@ def judge(core: Core, log: Log, action: Action, state: int) -> None:
             assert log.intent == version, "a freeze without an intent in the log"
             assert version.step == core.step == state <= log.steps
         case Wait():
-            assert (core.paused and not core.stopping) or isinstance(core.checkpoint, Folding)
+            assert (core.paused and not core.stopping) or isinstance(core.checkpoint, FoldingCheckpoint)
         case Exit():
             assert core.stopping and (isinstance(core.checkpoint, NoCheckpoint) or core.is_replaying(log))
             assert core.version.step == core.step or core.is_replaying(log), "an exit without a checkpoint"
@@ -214,7 +215,7 @@ class Run(RuleBasedStateMachine):
     @rule(worker=st.integers(0, 1))
     def fold_of_a_worker_ends(self, worker: int) -> None:
         made = self.core.checkpoint
-        if isinstance(made, Folding) and made.version not in self.held[worker]:
+        if isinstance(made, FoldingCheckpoint) and made.version not in self.held[worker]:
             self.held[worker] = (self.held[worker][-1], made.version)
             if all(made.version in versions for versions in self.held.values()):
                 self.core.folded(self.held)
@@ -421,7 +422,7 @@ def test_a_checkpoint_that_a_worker_lacks_is_not_complete() -> None:
     step_through(core, log, 3)
     with pytest.raises(AssertionError, match="the workers share"):
         core.folded({0: (EMPTY, made), 1: (EMPTY,)})
-    assert isinstance(core.checkpoint, Folding)
+    assert isinstance(core.checkpoint, FoldingCheckpoint)
     core.folded({0: (EMPTY, made), 1: (EMPTY, made)})
     step_through(core, log, 1)
     assert core.version == made
@@ -491,9 +492,9 @@ MISTAKES: list[tuple[str, dict[str, object]]] = [
     ("step 0 ran, and step 1 is next", {"ran": 0}),
     ("step 2 is running, and step 1 is next", {"running": 2}),
     ("does not follow", {"making": Machine[CheckpointPhase](NamedCheckpoint(VersionId(2, 1, "c")))}),
-    ("holds a step that has not run", {"making": Machine[CheckpointPhase](Frozen(VersionId(1, 2, "c")))}),
+    ("holds a step that has not run", {"making": Machine[CheckpointPhase](FrozenCheckpoint(VersionId(1, 2, "c")))}),
     ("between intent and freeze", {"making": Machine[CheckpointPhase](NamedCheckpoint(VersionId(1, 0, "c")))}),
-    ("without an intent", {"making": Machine[CheckpointPhase](Frozen(VersionId(1, 1, "c")))}),
+    ("without an intent", {"making": Machine[CheckpointPhase](FrozenCheckpoint(VersionId(1, 1, "c")))}),
 ]
 
 
@@ -519,8 +520,8 @@ GIVEN_AWAY = {0: ALL_SLOTS, 1: NO_SLOTS}
 def shrink(action: Action, core: Core, log: Log) -> None:
     """Acts as the shell in the rescale from workers 0 and 1 to worker 0."""
     match action:
-        case LogRescale(wish):
-            log.append(change().model_copy(update={"mode": wish.mode}))
+        case LogRescale(wished):
+            log.append(change().model_copy(update={"mode": wished.aim.strategy.mode}))
             core.rescale_intended(log)
         case Cut():
             core.cut(GIVEN_AWAY, 1)
@@ -540,15 +541,19 @@ def shrink(action: Action, core: Core, log: Log) -> None:
 
 def weigh(core: Core) -> None:
     """All that a live rescale moves is copied at once."""
-    core.rescale.tell(Weighing.weighed, None)
+    core.rescale.tell(Weighing.weighed)
     if core.rescale.mode == "live":
-        core.rescale.tell(Moving.copied, Portion(owned_by(0, 1)[1], 1, 0))
+        core.rescale.tell(MovingPortions.copied, Portion(owned_by(0, 1)[1], 1, 0))
 
 
 def shrinking(log: Log) -> Core:
     """A core of a run for the layout alone."""
     return Core(
-        Checkpoints(EMPTY, ids()), Rescale.resume(owned_by(0, 1), log), Transition(), PRESENT, goal=Goal.RESCALE
+        Checkpoints(EMPTY, ids()),
+        Rescale(resume(owned_by(0, 1), log.rescale, log.target)),
+        Transition(),
+        PRESENT,
+        goal=Goal.RESCALE,
     )
 
 
@@ -570,7 +575,7 @@ SETTLING = ["LogIntent", "Freeze", "Fold", "Complete", "Bury", "Exit"]
 def test_a_run_for_a_cold_rescale_leaves_the_replay_to_the_next_run() -> None:
     log = Log(divided=3, written=2)
     core = shrinking(log)
-    core.rescale.tell(Idle.requested, Wish("cold", target(0), None))
+    core.rescale.tell(Idle.requested, wish("cold", target(0)))
     assert kinds_until_exit(core, log) == ["LogRescale", "Cut", *SETTLING]
     assert (core.step, log.division_next) == (0, 3)
 
@@ -600,7 +605,7 @@ def test_a_rescale_begins_although_each_checkpoint_takes_as_long_as_the_interval
     assert core.request_periodic_checkpoint(log)
     first = VersionId(1, 1, "c1")
     assert step_through(core, log, 3)[-1] == Fold(first)
-    core.rescale.tell(Idle.requested, Wish("live", target(0), None))
+    core.rescale.tell(Idle.requested, wish("live", target(0)))
     assert step_through(core, log, 4)[-1] == Settle(1, False)
     core.folded({0: (EMPTY, first), 1: (EMPTY, first)})
     assert isinstance(step_through(core, log, 1)[0], Complete)
@@ -617,7 +622,7 @@ def test_a_rescale_that_has_something_to_do_holds_up_the_next_step(mode: Rescale
     """While the workers have no step: a cold one from the request on, and a live one for its actions alone."""
     core, log = opened(), Log(divided=1)
     assert not core.is_blocked(log)
-    core.rescale.tell(Idle.requested, Wish(mode, target(0), None))
+    core.rescale.tell(Idle.requested, wish(mode, target(0)))
     assert core.is_blocked(log)
     shrink(core.next(log), core, log)
     assert core.is_blocked(log) == (mode == "cold")
@@ -634,7 +639,7 @@ def test_a_cut_of_a_live_rescale_is_made_before_the_last_step_is_settled() -> No
     """So its output is written while the next step runs. A cold one waits until no step is under way."""
     core, log = opened(), Log(divided=2)
     log.append(change())
-    core.rescale = Rescale.resume(owned_by(0, 1), log)
+    core.rescale = Rescale(resume(owned_by(0, 1), log.rescale, log.target))
     assert step_through(core, log, 2) == [Give(0, False), Collect(0)]
     weigh(core)
     cut = core.next(log)
@@ -682,7 +687,7 @@ def test_every_short_sequence_of_requests_is_obeyed_at_drained_boundaries(divide
     for core, log, action in sequences(begun, start, LENGTH_MAX):
         judge(core, log, action, core.step + (core.ran is not None))
         seen[type(action)] += 1
-        if not core.drained and not isinstance(core.checkpoint, Frozen):
+        if not core.drained and not isinstance(core.checkpoint, FrozenCheckpoint):
             assert isinstance(action, Collect | Settle | Give | Complete)
         elif isinstance(core.checkpoint, NoCheckpoint) and not core.stopping:
             assert (action == Wait()) == core.paused

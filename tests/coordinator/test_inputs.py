@@ -17,7 +17,7 @@ from coordinator.specification import InputTopic, Pace, PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.status import StatusBoard
 from coordinator.stepping import new_nodes
-from coordinator.stepping.clock import Reading
+from coordinator.stepping.clock import ClockReading
 from coordinator.stepping.dividing import Dividing
 from coordinator.stepping.idle import IdleInputs
 from coordinator.stepping.input_topics import InputTopics
@@ -248,7 +248,7 @@ def test_nothing_is_divided_ahead_where_outputs_are_to_be_released_and_a_release
 
 def test_a_step_without_input_comes_when_a_border_is_reached() -> None:
     run = Run({IN0: 3})
-    run.inputs.clock.reading = Reading(is_read=True)
+    run.inputs.clock.reading = ClockReading(is_read=True)
     run.clock.now = 10.4
     run.divide(run.inputs.choose_or_empty(run.log, 0))
     assert run.log.divisions[0].clock_us == 10_000_000

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from base.slots import NO_SLOTS, SlotSet
 from base.version import EMPTY, VersionId
+from coordinator.checkpoints.completion import ownership_of
 from coordinator.starting.errors import StateLost, WorkersUnknown
 from coordinator.starting.layouts import (
     WorkersWanted,
@@ -15,14 +16,13 @@ from coordinator.starting.layouts import (
     layout_of,
     layout_to,
     layout_with,
-    owners_by_version,
-    ownership_of,
     record_of,
     target_of,
     workers_to_have,
 )
-from coordinator.starting.same_project import refuse_former
-from coordinator.starting.start import check_owned
+from coordinator.starting.project.same_project import refuse_former
+from coordinator.starting.workers.opening import check_owned
+from coordinator.starting.workers.reach import owners_by_version
 from engine.model.layout import DynamicShards, FixedShards, Layout, Policy
 from engine.model.placement import Placement
 from io_kafka.step_log.former_records import Former

@@ -16,7 +16,7 @@ from base.text.patterns import Patterns
 from coordinator.revisions.leaves import differences, leaves_of
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from coordinator.starting.errors import CircuitChanged
-from coordinator.starting.same_project import check_leaves
+from coordinator.starting.project.same_project import check_leaves
 from engine.model.circuit import Circuit
 from engine.model.rows import Source
 from engine.run.sources import SourceTable

@@ -21,8 +21,8 @@ from coordinator.revisions.loads import (
     with_recorded_loads,
 )
 from coordinator.specification import InputTopic
-from coordinator.starting.batch_tables import remove_lost_loads
 from coordinator.starting.errors import TopicChanged
+from coordinator.starting.topics.batch_tables import remove_lost_loads
 from coordinator.topic_names import TABLE_PARTITIONS, is_table_topic, load_topic_of, table_topic_of
 from coordinator.transition import loading
 from coordinator.transition.loading import load_beside_steps
@@ -167,31 +167,35 @@ def test_the_topics_of_a_pipelines_loads_are_told_from_all_others() -> None:
 
 @dataclass
 class Kafka:
-    """Topics, and a writer beside them. `log`: the order of what happened."""
+    """Topics, and a writer beside them. `done`: what has happened, in order."""
 
     there: set[str]
     recorded: Mapping[str, Any] = field(default_factory=dict)
     fault: Exception | None = None
     is_fenced: bool = False
-    log: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+
+    @property
+    def log(self) -> Kafka:
+        return self
 
     @property
     def state(self) -> Any:
         return SimpleNamespace(tables=self.recorded)
 
     def names(self) -> set[str]:
-        self.log.append("names")
+        self.done.append("names")
         return set(self.there)
 
     def confirm(self) -> None:
-        self.log.append("confirm")
+        self.done.append("confirm")
         if self.is_fenced:
             raise Fenced("p", 0, None)
 
     def delete(self, names: Iterable[str]) -> None:
         if self.fault is not None:
             raise self.fault
-        self.log.append("delete")
+        self.done.append("delete")
         self.there -= set(names)
 
 
@@ -202,10 +206,10 @@ OTHERS = {"in", "stepwell.p.steps", table_topic_of("p2", DIGEST)}
 def test_the_loads_that_no_record_names_are_deleted_after_it_is_sure_that_nobody_has_taken_over() -> None:
     kafka = Kafka({FIRST, SECOND, *OTHERS}, {SECOND: None})
     remove_lost_loads("p", kafka, kafka)  # type: ignore[arg-type]
-    assert kafka.there == {SECOND, *OTHERS} and kafka.log == ["names", "confirm", "delete"]
-    kafka.log.clear()
+    assert kafka.there == {SECOND, *OTHERS} and kafka.done == ["names", "confirm", "delete"]
+    kafka.done.clear()
     remove_lost_loads("p", kafka, kafka)  # type: ignore[arg-type]
-    assert kafka.log == ["names"], "nothing is left to do"
+    assert kafka.done == ["names"], "nothing is left to do"
 
 
 def test_a_run_that_was_fenced_deletes_nothing() -> None:

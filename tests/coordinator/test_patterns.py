@@ -12,8 +12,8 @@ import pytest
 from coordinator.revisions.rereadable import topics_of
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
-from coordinator.starting.patterns import with_matching_topics
-from coordinator.starting.positions import starting_positions
+from coordinator.starting.topics.patterns import with_matching_topics
+from coordinator.starting.topics.positions import starting_positions
 from coordinator.topic_names import load_topic_of, table_topic_of
 from engine.run.sources import SourceTable
 from io_kafka.clients.topics import Topics

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from coordinator.specification import InputTopic
-from coordinator.starting.positions import Since, since_of, starting_positions
+from coordinator.starting.topics.positions import Since, since_of, starting_positions
 from engine.run.sources import SourceTable
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NoSuchStart, NothingSince

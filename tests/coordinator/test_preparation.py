@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.beside import Beside
+from coordinator.background_work import BackgroundWork
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
-from coordinator.transition.known import NothingKnown, Preparing, Wanted
+from coordinator.transition.known import NothingKnown, Preparing, WantedTransition
 from coordinator.transition.machine import AnyTransition, Transition
 from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.reread_starts import Rereads
@@ -66,7 +66,7 @@ def test_steps_go_on_until_all_workers_have_read_the_documents() -> None:
     story.preparation.accept()
     assert answers == [None]
     story.foreseen = True
-    assert story.advance() and story.machine.known == Wanted(PREPARED)
+    assert story.advance() and story.machine.known == WantedTransition(PREPARED)
     assert len(story.told) == 2, "nothing is written twice"
 
 
@@ -117,7 +117,7 @@ def test_a_run_that_ends_tells_who_waits() -> None:
 def test_what_is_done_beside_the_steps_raises_its_fault_where_it_is_asked_for() -> None:
     works: list[Any] = []
     outside: Any = SimpleNamespace(start_thread=lambda name, work: works.append(work))
-    beside = Beside(outside, "work", lambda: 1 // 0, lambda: None)
+    beside = BackgroundWork(outside, "work", lambda: 1 // 0, lambda: None)
     assert not beside.is_over
     works[0]()
     assert beside.is_over

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.transition.progress import WINDOW_S, Messages, Pace, share_filled
+from coordinator.transition.progress import WINDOW_S, MessagesLeft, RereadPace, share_filled
 from engine.model.filling import HASHES
 from io_kafka.offsets import TopicPartition
 
@@ -38,22 +38,22 @@ def test_nothing_is_whole_before_the_last_message_is_read_again() -> None:
 
 
 def test_the_time_left_is_what_the_messages_that_are_left_have_taken() -> None:
-    pace = Pace()
+    pace = RereadPace()
     assert pace.seconds_left is None
     for second, again in ((0, 100), (1, 200), (2, 300)):
         pace.note(float(second), log_of(0, again=again))
-    assert Messages.of(log_of(0, again=300)).left == 700 and pace.seconds_left == pytest.approx(7.0)
+    assert MessagesLeft.of(log_of(0, again=300)).left == 700 and pace.seconds_left == pytest.approx(7.0)
 
 
 def test_there_is_no_time_left_to_tell_if_new_messages_come_as_fast() -> None:
-    pace = Pace()
+    pace = RereadPace()
     for second in range(3):
         pace.note(float(second), log_of(0, again=100 + second, live=1_000 + 2 * second))
     assert pace.seconds_left is None
 
 
 def test_the_pace_is_that_of_the_last_seconds() -> None:
-    pace = Pace()
+    pace = RereadPace()
     for second in range(100):
         pace.note(float(second), log_of(0, again=100 + (second - 80 if second > 80 else 0)))
     assert pace.seconds_left == pytest.approx((900 - 19) / (10 / WINDOW_S))

@@ -104,7 +104,8 @@ def idle_stepping(waits: Waits, monkeypatch: pytest.MonkeyPatch, bell: Bell | No
         topics=SimpleNamespace(ends_now=False, note_announced=lambda: None),
         records=lambda *a, **k: [],
     )
-    writer: Any = SimpleNamespace(state=None, epoch=0, append=lambda records: None)
+    log = SimpleNamespace(append=lambda records: None)
+    writer: Any = SimpleNamespace(state=None, epoch=0, log=log)
     board: Any = SimpleNamespace(show_project=lambda shown: None)
     unused: Any = None
     requests: Any = waits

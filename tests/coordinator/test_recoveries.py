@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
+from coordinator.running.recoveries import RECOVERIES_MAX, Recoveries
 
 
 def test_losses_in_a_row_end_the_run() -> None:

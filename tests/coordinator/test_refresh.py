@@ -8,11 +8,12 @@ from typing import cast
 
 import pytest
 
-from coordinator.starting import refresh
 from coordinator.starting.errors import TopicChanged
+from coordinator.starting.topics import refresh
 from faults.points import Crash
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.topics import Topics
+from io_kafka.clients.transactions import FencedLog
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.errors import NoSuchStart, NothingSince
 from io_kafka.offsets import OffsetRange
@@ -154,13 +155,13 @@ class NamedTopics(TwoPartitions):
 
 
 PLACES = [
-    (PipelineWriter, "append", 1),  # before the intent
+    (FencedLog, "append", 1),  # before the intent
     (PipelineWriter, "take_back", 1),
     (PipelineWriter, "take_back", 2),  # one partition has its tombstones
     (Topics, "delete_below", 1),
-    (PipelineWriter, "append", 2),  # before the reset
+    (FencedLog, "append", 2),  # before the reset
     (host_folder.shutil, "rmtree", 2),  # a database is renamed, and is not deleted
-    (PipelineWriter, "append", 3),  # before circuit and layout
+    (FencedLog, "append", 3),  # before circuit and layout
 ]
 IN_EACH_RUN = {("take_back", 2), ("rmtree", 2)}
 """In the middle of what a refresh does in Kafka, and of what it does on the disk. The soak has the places before and behind them too."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from coordinator.specification import OutputTopic, PipelineSpec
-from coordinator.stepping.step_answers import Expected
+from coordinator.stepping.step_answers import ExpectedStep
 from coordinator.stepping.step_output import StepResult, gather
 from engine.analysis.stages import plan_stages
 from engine.errors import TaskLost
@@ -33,10 +33,10 @@ PLAN = plan_stages(Circuit((Source((), TYPES, "in"), Output((0,), (), "out", "ap
 SPEC = cast(PipelineSpec, SimpleNamespace(outputs=(OutputTopic("out", "out-topic", 2, compacted=False),)))
 
 
-def expected(read: Mapping[tuple[str, int], int], dead: Mapping[str, str]) -> Expected:
+def expected(read: Mapping[tuple[str, int], int], dead: Mapping[str, str]) -> ExpectedStep:
     """Of step 4. `read`: the number of offsets of each partition."""
     ranges = tuple(OffsetRange(topic, partition, 0, length) for (topic, partition), length in read.items())
-    return Expected(
+    return ExpectedStep(
         step=4, plan=PLAN, partitions={"out": 2}, ranges=ranges, again=(), dead_letters=dead, counted=frozenset({0})
     )
 

@@ -8,7 +8,19 @@ import pytest
 
 from base.machine import InvalidTransition
 from base.version import EMPTY
-from coordinator.actions import Adopt, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
+from coordinator.actions import (
+    AdoptProgram,
+    Collect,
+    Complete,
+    Divide,
+    Exit,
+    Fold,
+    Freeze,
+    Give,
+    LogIntent,
+    Settle,
+    Wait,
+)
 from coordinator.boundary import Boundary
 from coordinator.checkpoints.made import Checkpoints
 from coordinator.core import Core
@@ -16,18 +28,26 @@ from coordinator.goal import Goal
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
 from coordinator.revisions.turns import TurnName
-from coordinator.revisions.view import Difference
-from coordinator.transition.known import Cleared, Looked, Looking, Measured, NothingKnown, Preparing, Wanted
+from coordinator.revisions.view import ViewDifference
+from coordinator.transition.known import (
+    AllCleared,
+    Looked,
+    Looking,
+    Measured,
+    NothingKnown,
+    Preparing,
+    WantedTransition,
+)
 from coordinator.transition.machine import (
     NO_REQUESTS,
     AnyTransition,
-    Clear,
+    ClearTables,
     LogSettled,
     LogSwitch,
     LogTransition,
     LogTurn,
-    Look,
-    Measure,
+    LookAtTopics,
+    MeasureDifferences,
     Transition,
     TransitionRequests,
 )
@@ -48,7 +68,7 @@ PRESENT, FILLING, SWITCHING, NEXT = (
 PREPARATION, PREPARED, LOOK = "preparation", "prepared", "look"
 """What the shell keeps in the phases. The machine does nothing with it."""
 
-DIFFERENCES = (Difference("totals", 3, 4),)
+DIFFERENCES = (ViewDifference("totals", 3, 4),)
 
 
 def log_of(*records: Record) -> Log:
@@ -99,14 +119,14 @@ def prepare(machine: AnyTransition) -> None:
 
 def look(core: Core, log: Log) -> None:
     """Steps go on meanwhile."""
-    assert core.next(log) == Look()
+    assert core.next(log) == LookAtTopics()
     core.transition.looking(LOOK)
     assert core.next(log) in (Divide(core.step), Wait()) and not core.is_transition_due(log)
     core.transition.looked(())
 
 
 def look_at(machine: AnyTransition, log: Log, at: Boundary) -> None:
-    assert machine.next(log, at) == Look()
+    assert machine.next(log, at) == LookAtTopics()
     machine.looking(LOOK)
     assert machine.next(log, at) is None and not machine.is_due(log, at)
     machine.looked(())
@@ -155,28 +175,28 @@ def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     assert core.next(log) == LogTransition()
     log.append(begins())
     core.transition.began()
-    assert core.next(log) == Adopt(0)
+    assert core.next(log) == AdoptProgram(0)
     core.adopted(FILLING)
     assert core.next(log) == Divide(0)
     log.append(fills(0, WHOLE))
     run_step(core, log, 0)
     look(core, log)
-    assert core.next(log) == Measure()
+    assert core.next(log) == MeasureDifferences()
     core.transition.measured(DIFFERENCES, (), reads_again=False)
     assert core.next(log) == LogSwitch()
     log.append(switches())
     core.transition.switched()
-    assert core.next(log) == Adopt(1)
+    assert core.next(log) == AdoptProgram(1)
     core.adopted(SWITCHING)
     assert core.next(log) == Divide(1)
     log.append(fills(1, None))
     run_step(core, log, 1)
-    assert core.next(log) == Adopt(2)
+    assert core.next(log) == AdoptProgram(2)
     core.adopted(NEXT)
-    assert core.next(log) == Clear()
+    assert core.next(log) == ClearTables()
     core.transition.cleared(is_done=False, is_last=True)
     checkpoint(core, log)
-    assert core.next(log) == Clear(), "something is left"
+    assert core.next(log) == ClearTables(), "something is left"
     core.transition.cleared(is_done=True, is_last=True)
     checkpoint(core, log)
     core.transition.note_store(needs_loads=True)
@@ -200,7 +220,7 @@ def test_a_drain_is_some_steps_of_one_program_in_which_nothing_is_due() -> None:
     assert core.next(log) == LogSwitch()
     log.append(switches(drain=DRAIN))
     core.transition.switched()
-    assert core.next(log) == Adopt(1)
+    assert core.next(log) == AdoptProgram(1)
     core.adopted(SWITCHING)
     core.nothing_to_read()
     for number, drained in enumerate((3, 3, DRAIN.whole), 1):
@@ -210,10 +230,10 @@ def test_a_drain_is_some_steps_of_one_program_in_which_nothing_is_due() -> None:
         core.transition.asked = TransitionRequests(turn="abort")
         assert core.request_checkpoint()
         checkpoint(core, log)
-    assert core.next(log) == Adopt(4)
+    assert core.next(log) == AdoptProgram(4)
     core.adopted(NEXT)
     core.nothing_to_read()
-    assert core.next(log) == Clear(), "no table is removed before everything has left"
+    assert core.next(log) == ClearTables(), "no table is removed before everything has left"
     assert log.revisions.phase is not None and log.revisions.phase.kind == "clearing"
 
 
@@ -224,7 +244,7 @@ def test_what_was_read_again_is_in_a_checkpoint_before_the_switch() -> None:
     core.goal = Goal.READ_AVAILABLE
     run_step(core, log, 0)
     look(core, log)
-    assert core.next(log) == Measure()
+    assert core.next(log) == MeasureDifferences()
     core.transition.measured(DIFFERENCES, (), reads_again=True)
     core.nothing_to_read()
     assert core.transition.goes_on_by_itself(log)
@@ -233,7 +253,7 @@ def test_what_was_read_again_is_in_a_checkpoint_before_the_switch() -> None:
     assert core.next(log) == LogSwitch()
     log.append(switches())
     core.transition.switched()
-    assert core.next(log) == Adopt(1)
+    assert core.next(log) == AdoptProgram(1)
     core.adopted(SWITCHING)
     assert core.next(log) == Divide(1), "a run that has read all its input does not end within a switch"
 
@@ -253,7 +273,7 @@ def test_no_step_is_given_ahead_of_another_program() -> None:
     again.collected(0)
     assert again.next(log) == Settle(0, True), "step 1 runs another program"
     again.settled(0, log)
-    assert again.next(log) == Adopt(1), "also in a replay"
+    assert again.next(log) == AdoptProgram(1), "also in a replay"
 
 
 def test_a_hold_is_measured_again_when_the_switch_is_asked_for() -> None:
@@ -264,12 +284,12 @@ def test_a_hold_is_measured_again_when_the_switch_is_asked_for() -> None:
     machine: AnyTransition = Transition()
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
     look_at(machine, log, at)
-    assert machine.next(log, at) == Measure()
+    assert machine.next(log, at) == MeasureDifferences()
     machine.measured(DIFFERENCES, (), reads_again=False)
     assert machine.next(log, at) is None and not machine.is_due(log, at)
     assert machine.ask("switch", log)
     look_at(machine, log, at)
-    assert machine.next(log, at) == Measure()
+    assert machine.next(log, at) == MeasureDifferences()
     machine.measured(DIFFERENCES, ("too many rows",), reads_again=False)
     assert machine.next(log, at) is None, "another reason holds it"
     machine.look_again()
@@ -288,7 +308,7 @@ def test_nothing_is_due_in_a_replay_or_while_a_step_is_divided() -> None:
     log.append(pauses())
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
     look_at(machine, log, at)
-    assert machine.next(log, at) == Measure()
+    assert machine.next(log, at) == MeasureDifferences()
     machine.measured(DIFFERENCES, (), reads_again=False)
     assert machine.next(log, at) is None, "a pause holds the switch"
     log.append(pauses(False))
@@ -304,9 +324,9 @@ def test_after_an_abort_the_former_program_is_adopted_before_anything_is_cleared
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
     core.transition.turned("abort")
-    assert core.next(log) == Adopt(1)
+    assert core.next(log) == AdoptProgram(1)
     core.adopted(PRESENT)
-    assert core.next(log) == Clear()
+    assert core.next(log) == ClearTables()
     core.transition.cleared(is_done=True, is_last=True)
     checkpoint(core, log, paused=True)
     core.request_resume()
@@ -328,7 +348,7 @@ def test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun
     assert core.next(log) == LogTransition()
     log.append(begins())
     core.transition.began()
-    assert core.next(log) == Adopt(0)
+    assert core.next(log) == AdoptProgram(0)
     core.adopted(FILLING)
     assert core.next(log) == LogTurn("abort")
 
@@ -347,9 +367,9 @@ def test_an_abort_needs_no_step_so_it_goes_on_while_the_run_is_paused(is_divided
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
     core.transition.turned("abort")
-    assert core.next(log) == Adopt(1)
+    assert core.next(log) == AdoptProgram(1)
     core.adopted(PRESENT)
-    assert core.next(log) == Clear()
+    assert core.next(log) == ClearTables()
     core.transition.cleared(is_done=True, is_last=True)
     checkpoint(core, log)
     assert core.next(log) == LogSettled()
@@ -427,7 +447,7 @@ def test_a_transition_that_is_resumed_is_filled_over_cleared_tables() -> None:
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
     assert machine.next(log, at) is None
     machine.asked = TransitionRequests(turn="resume")
-    assert machine.next(log, at) == Clear()
+    assert machine.next(log, at) == ClearTables()
     machine.cleared(is_done=True, is_last=False)
     assert machine.next(log, at) == LogTurn("resume") and not machine.needs_checkpoint
 
@@ -441,10 +461,10 @@ def test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known()
     machine.measured(DIFFERENCES, (), reads_again=True)
     again = machine.after_recovery()
     assert (again.asked, again.unrunnable_revision, again.checkpoint) == (TransitionRequests(is_switch=True), 1, None)
-    assert again.next(log, at) == Look() and again.differences is None
-    for known in (Preparing(PREPARATION), Wanted(PREPARED)):
+    assert again.next(log, at) == LookAtTopics() and again.differences is None
+    for known in (Preparing(PREPARATION), WantedTransition(PREPARED)):
         assert Transition(known=known).after_recovery().known is known
-    wanted: AnyTransition = Transition(known=Wanted(PREPARED))
+    wanted: AnyTransition = Transition(known=WantedTransition(PREPARED))
     assert wanted.after_recovery().next(log_of(), Boundary(0, False, False)) == LogTransition()
 
 
@@ -461,7 +481,7 @@ def test_what_was_measured_is_seen_until_it_is_measured_again_or_the_transition_
         turn()
         assert machine.differences == DIFFERENCES and machine.holds is None
     assert machine.known == Looked(DIFFERENCES, ("the topic was cut",))
-    again = (Difference("totals", 5, 4),)
+    again = (ViewDifference("totals", 5, 4),)
     machine.measured(again, (), reads_again=False)
     assert machine.differences == again
     assert machine.next(log, at) == LogSwitch()
@@ -482,7 +502,7 @@ def test_what_is_prepared_stays_until_it_has_begun_or_is_refused() -> None:
         with pytest.raises(InvalidTransition, match="cannot happen in the phase Preparing"):
             event()
     machine.prepared(PREPARED)
-    assert machine.known == Wanted(PREPARED) and machine.has_request and not machine.waits_beside
+    assert machine.known == WantedTransition(PREPARED) and machine.has_request and not machine.waits_beside
     for event in (machine.refused, machine.look_again):
         with pytest.raises(InvalidTransition, match="cannot happen in the phase Wanted"):
             event()
@@ -495,11 +515,11 @@ def test_the_store_is_waited_for_when_all_is_cleared_and_never_before() -> None:
     machine.note_store(needs_loads=True)
     assert machine.known == NothingKnown()
     machine.cleared(is_done=True, is_last=True)
-    assert machine.known == Cleared(None, waits_for_store=False)
+    assert machine.known == AllCleared(None, waits_for_store=False)
     machine.note_store(needs_loads=True)
-    assert machine.known == Cleared(None, waits_for_store=True)
+    assert machine.known == AllCleared(None, waits_for_store=True)
     machine.look_again()
-    assert machine.known == Cleared(None, waits_for_store=True), "what is cleared does not come back"
+    assert machine.known == AllCleared(None, waits_for_store=True), "what is cleared does not come back"
 
 
 IN_FILLING = (begins(), fills(0, 5))
@@ -534,16 +554,16 @@ def test_a_turn_is_accepted_where_it_is_possible_and_changes_nothing_elsewhere(
 ABORTED = (*IN_FILLING, turns("abort"))
 MISTAKES: list[tuple[str, tuple[Record, ...], dict[str, Any]]] = [
     ("Preparing in the phase filling", IN_FILLING, {"phase": Preparing(PREPARATION)}),
-    ("Wanted in the phase filling", IN_FILLING, {"phase": Wanted(PREPARED)}),
+    ("WantedTransition in the phase filling", IN_FILLING, {"phase": WantedTransition(PREPARED)}),
     ("a resumption in the phase filling", IN_FILLING, {"asked": TransitionRequests(turn="resume")}),
     ("a checkpoint in the phase of no transition", (), {"checkpoint": "needed"}),
     ("Looking in the phase of no transition", (), {"phase": Looking(None, LOOK)}),
     ("Looked in the phase detached", (*IN_FILLING, turns("detached", 0)), {"phase": Looked(None, ())}),
     ("Measured in the phase switching", (begins(), fills(0, WHOLE), switches()), {"phase": Measured((), ())}),
-    ("Cleared in the phase filling", IN_FILLING, {"phase": Cleared(None, False)}),
+    ("Cleared in the phase filling", IN_FILLING, {"phase": AllCleared(None, False)}),
     ("differences in the phase of no transition", (), {"phase": NothingKnown(DIFFERENCES)}),
-    ("differences in the phase clearing", ABORTED, {"phase": Cleared(DIFFERENCES, False)}),
-    ("loads of a transition that was not made", ABORTED, {"phase": Cleared(None, waits_for_store=True)}),
+    ("differences in the phase clearing", ABORTED, {"phase": AllCleared(DIFFERENCES, False)}),
+    ("loads of a transition that was not made", ABORTED, {"phase": AllCleared(None, waits_for_store=True)}),
 ]
 
 

@@ -20,13 +20,13 @@ def test_a_truncated_log_begins_at_a_snapshot_and_goes_on(broker: Broker, topic_
 
     def run(first: int, last: int) -> PipelineWriter:
         writer = PipelineWriter(FencedLog(settings, topic_prefix + "id", log))
-        writer.start(Claimant("p", "h", 1))
+        writer.log.start(Claimant("p", "h", 1))
         for step in range(first, last):
             ranges = (InputRange(topic="in", partition=0, start=step, end=step + 1),)
-            writer.append([DivisionRecord(epoch=writer.epoch, step=step, ranges=ranges)])
+            writer.log.append([DivisionRecord(epoch=writer.epoch, step=step, ranges=ranges)])
             writer.write_step(step, [], encoder="e")
             if snapshot_due(writer.state, 5):
-                writer.append([writer.state.snapshot()])
+                writer.log.append([writer.state.snapshot()])
         return writer
 
     writer = run(0, 23)
@@ -36,13 +36,13 @@ def test_a_truncated_log_begins_at_a_snapshot_and_goes_on(broker: Broker, topic_
     assert truncate(topics, writer.state, 9, kept=4, steps_min=1) is None, "a worker may have to replay step 9"
     point = truncate(topics, writer.state, 18, kept=4, steps_min=10)
     assert point == whole.snapshots[2][0]
-    writer.note_truncation(point)
+    writer.log.note_truncation(point)
     cut = settled_log(settings, log)
     cut.check()
     assert cut.snapshot() == whole.snapshot() and cut.first == 15
     assert cut.step_records == {s: r for s, r in whole.step_records.items() if s >= 15}
     assert cut.snapshots == writer.state.snapshots
-    writer.close()
+    writer.log.close()
     writer = run(23, 26)
     assert (writer.epoch, settled_log(settings, log).steps) == (1, 26)
-    writer.close()
+    writer.log.close()

@@ -23,7 +23,7 @@ def test_a_step_is_given_up_as_soon_as_an_abort_has_waited_long_enough() -> None
     step.look()
     clock.now += 10 * ABORT_SECONDS  # a slow step alone is no reason
     step.look()
-    requests.ask_revision_without_waiting(TurnTransition("abort"))
+    requests.revision.put(TurnTransition("abort"))
     step.look()
     clock.now += ABORT_SECONDS
     step.look()
@@ -36,7 +36,7 @@ def test_a_step_is_given_up_as_soon_as_an_abort_has_waited_long_enough() -> None
 def test_another_request_gives_up_no_step(what: str) -> None:
     requests, clock = Requests(), Clock()
     step = UnendingStep(7, lambda: requests.abort_waits, clock)
-    requests.ask_revision_without_waiting(TurnTransition(what))  # type: ignore[arg-type]
+    requests.revision.put(TurnTransition(what))  # type: ignore[arg-type]
     for _ in range(3):
         step.look()
         clock.now += 10 * ABORT_SECONDS
@@ -45,8 +45,8 @@ def test_another_request_gives_up_no_step(what: str) -> None:
 def test_an_abort_that_was_taken_waits_no_more() -> None:
     requests, clock = Requests(), Clock()
     step = UnendingStep(7, lambda: requests.abort_waits, clock)
-    requests.ask_revision_without_waiting(TurnTransition("abort"))
+    requests.revision.put(TurnTransition("abort"))
     step.look()
-    requests.take_revision()
+    requests.revision.take()
     clock.now += 10 * ABORT_SECONDS
     step.look()

@@ -32,7 +32,7 @@ from coordinator.goal import Goal
 from coordinator.pipeline import Pipeline
 from coordinator.requests import Requests
 from coordinator.specification import InputTopic, PipelineSpec
-from coordinator.starting.batch_tables import TableRows
+from coordinator.starting.topics.batch_tables import TableRows
 from coordinator.status import StatusBoard
 from coordinator.stepping.dividing import Dividing
 from engine.resident.launcher import Cluster

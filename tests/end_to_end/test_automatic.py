@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from coordinator.automatic import choice as choices
-from coordinator.automatic.choice import Choice
+from coordinator.automatic.choice import WorkersChoice
 from coordinator.automatic.machine import AutoMachine
 from coordinator.automatic.recorded import read_load
 from coordinator.automatic.requests import AutoRequest
 from coordinator.rescale.requests import RescaleRefused, RescaleRequest
 from coordinator.specification import AutoSettings
-from io_kafka.step_log.layout_records import AutoBounds, LayoutRecord
+from io_kafka.step_log.layout_records import AutoBounds, LayoutRecord, MoveStrategy
 from io_kafka.step_log.records import decode
 from tests.end_to_end import sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, has_workers
@@ -47,12 +47,12 @@ def layouts(play: Playground, resolved: Resolved) -> list[int]:
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[Choice]:
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[WorkersChoice]:
     """All choices that machines have made. New workers are threads, which start at once."""
-    found: list[Choice] = []
+    found: list[WorkersChoice] = []
     real = AutoMachine.take
 
-    def take(machine: AutoMachine, *given: object) -> Choice:
+    def take(machine: AutoMachine, *given: object) -> WorkersChoice:
         found.append(real(machine, *given))  # type: ignore[arg-type]
         return found[-1]
 
@@ -61,12 +61,14 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[Choice]:
     return found
 
 
-def test_workers_come_under_a_backlog_and_leave_when_nothing_arrives(play: Playground, taken: list[Choice]) -> None:
+def test_workers_come_under_a_backlog_and_leave_when_nothing_arrives(
+    play: Playground, taken: list[WorkersChoice]
+) -> None:
     resolved = small_for(play, AutoSettings(drain_s=0.3, lower_after_s=1.0))
     play.send("in", [sums.row(f"k{n % STEP_ROWS}", n) for n in range(ROWS)])
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
-        run.requests.ask_automatic(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
+        run.requests.automatic.ask(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
         run.wait_until(has_workers(2))
         run.wait_until(has_workers(1))
         run.wait_until(lambda status: status["rows"] == ROWS)
@@ -86,14 +88,16 @@ def test_workers_come_under_a_backlog_and_leave_when_nothing_arrives(play: Playg
 
 @pytest.mark.long
 def test_the_bounds_of_a_command_outlive_the_run_and_those_of_settings_count_when_they_change(
-    play: Playground, taken: list[Choice]
+    play: Playground, taken: list[WorkersChoice]
 ) -> None:
     resolved = small_for(play, AutoSettings())
     play.send("in", [sums.row("a", 1)])
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0 and status["automatic"] is None)
-        run.requests.ask_automatic(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
-        run.requests.ask_layout(RescaleRequest(2, "live"), WAIT_SECONDS_MAX)  # within the bounds, so it stays
+        run.requests.automatic.ask(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(
+            RescaleRequest(2, MoveStrategy("live")), WAIT_SECONDS_MAX
+        )  # within the bounds, so it stays
         run.wait_until(lambda status: status["automatic"]["decision"] == "waiting")
         assert len(run.board.show()["layout"]["members"]) == 2
         play.send("in", [sums.row("b", 1)])
@@ -102,7 +106,7 @@ def test_the_bounds_of_a_command_outlive_the_run_and_those_of_settings_count_whe
         run.wait_until(lambda status: status["automatic"] is not None and status["automatic"]["max"] == 2)
         run.wait_until(lambda status: bool(status["automatic"]["expected"]))  # it has read nothing, and remembers
         assert run.board.show()["rows"] == 0
-        run.requests.ask_automatic(AutoRequest(None), WAIT_SECONDS_MAX)
+        run.requests.automatic.ask(AutoRequest(None), WAIT_SECONDS_MAX)
         assert run.board.show()["automatic"] is None
     play.run(resolved, threads())
     record = play.log(resolved).auto
@@ -125,5 +129,5 @@ def test_what_spark_has_no_slots_for_is_refused(play: Playground) -> None:
     with play.running(resolved, cluster) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
         with pytest.raises(RescaleRefused, match="Spark has 2 task slots, and at least 3 workers need one each"):
-            run.requests.ask_automatic(AutoRequest(AutoBounds(min=3, max=4)), WAIT_SECONDS_MAX)
+            run.requests.automatic.ask(AutoRequest(AutoBounds(min=3, max=4)), WAIT_SECONDS_MAX)
         assert run.board.show()["automatic"] is None

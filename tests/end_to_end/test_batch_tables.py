@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.starting import batch_tables
+from coordinator.starting.topics import batch_tables
 from faults.points import Crash, CrashOrder, arm
 from io_kafka.step_log.records import TableRecord
 from stepwell.planning.kept_plan import DELAY_SECONDS

@@ -12,8 +12,8 @@ import pytest
 from base.version import VersionId
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.core import Core
+from coordinator.running.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.starting.errors import RecoveryFailed, StateLost
-from coordinator.starting.recoveries import RECOVERIES_MAX, Recoveries
 from engine.errors import StaleTask
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.faults import WorkerMistake

@@ -29,7 +29,7 @@ CLICKS = Chosen(from_now=("clicks",))
 
 def apply(run: Running, now: Resolved, chosen: Chosen, *, hold: bool = False) -> None:
     run.wait_until(lambda shown: shown["phase"] == "run")
-    run.requests.ask_revision(ApplyRequest(now.spec, hold, chosen), ORDER_SECONDS)
+    run.requests.revision.ask(ApplyRequest(now.spec, hold, chosen), ORDER_SECONDS)
 
 
 def in_force(play: Playground, resolved: Resolved) -> PlanDocument:

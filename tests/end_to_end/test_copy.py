@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 
 from base.fault import ExitCode
 from coordinator.copying import tables
-from coordinator.copying.source import Source
+from coordinator.copying.source import CopySource
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import TransitionRefused
-from coordinator.starting.circuit_file import read_owner
+from coordinator.starting.workers.circuit_file import read_owner
 from coordinator.stepping.views_in_error import ViewsInError
 from faults.points import TWIN, VARIABLE, Crash, CrashOrder, Point, arm
 from io_kafka.offsets import TopicPartition
@@ -469,7 +469,7 @@ def test_a_version_that_is_replaced_while_it_is_copied(pair: Pair, monkeypatch: 
     play, make = pair.play, copying.make_copy
     replaced: list[int] = []
 
-    def make_after_another(source: Source, *others: Any) -> None:
+    def make_after_another(source: CopySource, *others: Any) -> None:
         if not replaced:
             replaced.append(source.step)
             play.send("orders", orders(200, 200))

@@ -37,7 +37,7 @@ from faults.points import (
     Point,
     arm,
 )
-from io_kafka.step_log.layout_records import RescaleMode
+from io_kafka.step_log.layout_records import MoveStrategy, RescaleMode
 from storage import committed
 from storage.database import Database
 from tests.end_to_end import sums
@@ -227,7 +227,7 @@ def changing(resolved: Resolved, workers: int, mode: RescaleMode) -> dict[str, A
     if mode == "cold":
         return {"resolved": replace(resolved, spec=replace(resolved.spec, workers_now=workers))}
     requests = Requests()
-    requests.ask_without_waiting(RescaleRequest(workers, mode, budget_bytes=200 if mode == "live" else None))
+    requests.layout.put(RescaleRequest(workers, MoveStrategy(mode, budget_bytes=200 if mode == "live" else None)))
     return {"resolved": resolved, "requests": requests}
 
 

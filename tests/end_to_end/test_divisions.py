@@ -14,6 +14,7 @@ from coordinator.goal import Goal
 from coordinator.requests import Requests
 from coordinator.shown_status import next_step_of
 from coordinator.status import StatusBoard
+from io_kafka.clients.transactions import FencedLog
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.records import DivisionRecord, Record
@@ -228,9 +229,9 @@ def test_a_crash_around_a_second_division_changes_nothing(
         for each in (renamed(resolved, "-plain", 1), renamed(resolved, "-crashed", 1))
     )
     play.run(plain)
-    append = PipelineWriter.append
+    append = FencedLog.append
 
-    def crashes(self: PipelineWriter, records: Sequence[Record]) -> None:
+    def crashes(self: FencedLog, records: Sequence[Record]) -> None:
         is_second = isinstance(records[0], DivisionRecord) and records[0].step == 2 and 2 in self.state.divisions
         if is_recorded or not is_second:
             append(self, records)
@@ -238,7 +239,7 @@ def test_a_crash_around_a_second_division_changes_nothing(
             raise InterruptedError
 
     with monkeypatch.context() as crash, pytest.raises(InterruptedError):
-        crash.setattr(PipelineWriter, "append", crashes)
+        crash.setattr(FencedLog, "append", crashes)
         play.run(crashed)
     assert (play.log(crashed).steps, len(play.log(crashed).pending)) == (2, 1)
     play.run(crashed)

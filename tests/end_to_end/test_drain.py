@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
-from coordinator.starting.circuit_file import read_owner
+from coordinator.starting.workers.circuit_file import read_owner
 from engine.analysis.stages import plan_stages
 from engine.model.numbers import number_of
 from engine.run.stage import name_of

@@ -17,8 +17,8 @@ from pyspark import SparkContext
 from structlog.testing import capture_logs
 
 from base.fault import ExitCode
+from coordinator.running.recoveries import RECOVERIES_MAX
 from coordinator.starting.errors import CircuitChanged, RecoveryFailed
-from coordinator.starting.recoveries import RECOVERIES_MAX
 from coordinator.stepping import stepping
 from engine.resident import sockets
 from engine.resident.frames import Frame

@@ -130,13 +130,13 @@ def test_a_transition_needs_room_and_goes_on_when_there_is_some(play: Playground
         with pytest.raises(
             TransitionRefused, match=r"may need about [\d,]+ bytes .* [\d,]+ bytes are free on the disk of /"
         ):
-            run.requests.ask_revision(ApplyRequest(now.spec, False), ASK_SECONDS)
+            run.requests.revision.ask(ApplyRequest(now.spec, False), ASK_SECONDS)
         ballast.unlink()
         assert play.log(before).revisions.phase is None, "nothing is recorded"
         checkpoint_of_one_more(play, run)
         ballast = fill(small_disk, 256 << 10)
         with suppress(TransitionRefused):  # the run may end before it answers
-            run.requests.ask_revision(ApplyRequest(now.spec, False), ASK_SECONDS)
+            run.requests.revision.ask(ApplyRequest(now.spec, False), ASK_SECONDS)
         wait_until(lambda: run.fault is not None)
         assert isinstance(run.fault, StorageFull) and exit_code_of(run.fault) == ExitCode.STATE
         run.fault = None

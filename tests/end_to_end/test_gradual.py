@@ -103,7 +103,7 @@ def test_what_differs_leaves_in_several_steps(play: Playground, workers: int) ->
         held = run.board.show()["transition"]
         assert "--hold" in held["held_because"] and held["choices"]["gradual"] and held["drained"] is None
         seen: list[float] = []
-        run.requests.ask_revision(TurnTransition("switch"), ORDER_SECONDS)
+        run.requests.revision.ask(TurnTransition("switch"), ORDER_SECONDS)
         sent = 0
 
         def is_over() -> bool:
@@ -117,7 +117,7 @@ def test_what_differs_leaves_in_several_steps(play: Playground, workers: int) ->
                     play.send("people", people(sent, 13))
                 if under_way["drained"] > 0 and sent == 2:
                     with pytest.raises(TransitionRefused, match=r"the transition is (draining|clearing), so abort"):
-                        run.requests.ask_revision(TurnTransition("abort"), ORDER_SECONDS)
+                        run.requests.revision.ask(TurnTransition("abort"), ORDER_SECONDS)
             return under_way is None
 
         wait_until(is_over)

@@ -32,7 +32,7 @@ from engine.resident.entry import Assignment
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
 from faults.points import Crash, CrashOrder, arm
-from io_kafka.step_log.layout_records import LayoutIntent
+from io_kafka.step_log.layout_records import MoveStrategy
 from storage.database import Database
 from storage.host_folder import HostFolder
 from tests.end_to_end import everything, sums
@@ -98,11 +98,11 @@ def test_a_run_with_another_number_of_workers_changes_the_layout_before_it_repla
 
 
 WAYS: dict[str, RescaleRequest] = {
-    "cold": RescaleRequest(0, "cold"),
-    "live": RescaleRequest(0, "live"),
-    "live in small portions": RescaleRequest(0, "live", budget_bytes=500),
-    "damion": RescaleRequest(0, "live", budget_bytes=30_000, protocol="damion"),
-    "icadd": RescaleRequest(0, "live", budget_bytes=30_000, protocol="icadd"),
+    "cold": RescaleRequest(0, MoveStrategy("cold")),
+    "live": RescaleRequest(0, MoveStrategy("live")),
+    "live in small portions": RescaleRequest(0, MoveStrategy("live", budget_bytes=500)),
+    "damion": RescaleRequest(0, MoveStrategy("live", budget_bytes=30_000, protocol="damion")),
+    "icadd": RescaleRequest(0, MoveStrategy("live", budget_bytes=30_000, protocol="icadd")),
 }
 
 
@@ -122,13 +122,13 @@ def test_a_running_service_gets_other_workers(play: Playground, way: str) -> Non
     with play.running(resolved, threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
         for seed, workers in enumerate(SIZES[:2], start=2):
-            run.requests.ask_layout(replace(asked, workers=workers), WAIT_SECONDS_MAX)
+            run.requests.layout.ask(replace(asked, workers=workers), WAIT_SECONDS_MAX)
             everything.send(play, seed)
             steps = run.board.show()["steps_run"]
             settle(play, resolved, run, workers)
             done = run.board.show()["layout"]["last_change"]
-            assert (done["workers"], done["mode"], done["outcome"]) == (workers, asked.mode, "changed")
-            assert done.get("protocol", "batches") == asked.protocol
+            assert (done["workers"], done["mode"], done["outcome"]) == (workers, asked.strategy.mode, "changed")
+            assert done.get("protocol", "batches") == asked.strategy.protocol
             assert done["cuts"] > 0 and done["bytes_moved"] > 0 and done["elapsed_s"] >= done["seconds"]
             assert done["longest_pause_ms"] >= done["longest_cut_ms"] > 0, "no step can begin during a cut"
             run.wait_until(lambda status, steps=steps: status["steps_run"] > steps)  # type: ignore[misc]
@@ -144,9 +144,9 @@ def test_views_can_be_read_while_workers_come_and_go(play: Playground, monkeypat
     bounds: list[int] = []
     real = CutBudget.portion_bytes
 
-    def portion_bytes(budget: CutBudget, intent: LayoutIntent) -> int:
-        bounds.append(budget.bytes_max(intent))
-        return real(budget, intent)
+    def portion_bytes(budget: CutBudget, strategy: MoveStrategy) -> int:
+        bounds.append(budget.bytes_max(strategy))
+        return real(budget, strategy)
 
     monkeypatch.setattr(CutBudget, "portion_bytes", portion_bytes)
     monkeypatch.setattr(cut_budget, "STEP_MS_FIRST", 1e9)
@@ -159,7 +159,7 @@ def test_views_can_be_read_while_workers_come_and_go(play: Playground, monkeypat
         with ThreadPoolExecutor(1) as pool:
             asking = pool.submit(ask_until, over, run, views)
             for seed, workers in enumerate(SIZES, start=2):
-                run.requests.ask_layout(RescaleRequest(workers, "live"), WAIT_SECONDS_MAX)
+                run.requests.layout.ask(RescaleRequest(workers, MoveStrategy("live")), WAIT_SECONDS_MAX)
                 send_small(play, seed)
                 settle(play, resolved, run, workers)
             over.set()
@@ -204,8 +204,8 @@ def test_a_worker_looks_at_the_size_of_its_file_after_it_was_opened_and_after_sl
         with monkeypatch.context() as full:
             full.setattr(HostFolder, "free_bytes", lambda folder: 100)
             with pytest.raises(RescaleRefused, match=r"about [\d,]+ bytes of state to host .* 100 bytes are free"):
-                run.requests.ask_layout(RescaleRequest(3, "live"), WAIT_SECONDS_MAX)
-        run.requests.ask_layout(RescaleRequest(3, "live"), WAIT_SECONDS_MAX)
+                run.requests.layout.ask(RescaleRequest(3, MoveStrategy("live")), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(RescaleRequest(3, MoveStrategy("live")), WAIT_SECONDS_MAX)
         settle(play, resolved, run, 3)  # with a checkpoint, which does not count because the layout changes
         checkpoint(play, run, 6)  # the first since slots have left
         assert looks == {0: 2, 1: 2}
@@ -247,19 +247,19 @@ def test_a_change_that_is_held_reversed_or_aborted(play: Playground) -> None:
         run.wait_until(lambda status: status["steps_run"] > 0)
         for reason, seed in (("reverse", 2), ("abort", 3)):
             workers = 3 if reason == "reverse" else 4
-            run.requests.ask_layout(RescaleRequest(workers, "live", budget_bytes=100), WAIT_SECONDS_MAX)
+            run.requests.layout.ask(RescaleRequest(workers, MoveStrategy("live", budget_bytes=100)), WAIT_SECONDS_MAX)
             run.wait_until(lambda status: status["layout"]["change"]["cuts"] >= 2)
-            run.requests.ask_layout(PauseRequest(is_paused=True), WAIT_SECONDS_MAX)
+            run.requests.layout.ask(PauseRequest(is_paused=True), WAIT_SECONDS_MAX)
             with pytest.raises(RescaleRefused, match=f"a change of the layout to {workers} workers is under way"):
-                run.requests.ask_layout(RescaleRequest(5, "live"), WAIT_SECONDS_MAX)
+                run.requests.layout.ask(RescaleRequest(5, MoveStrategy("live")), WAIT_SECONDS_MAX)
             send_small(play, seed)
-            run.requests.ask_layout(TurnRequest(reason), WAIT_SECONDS_MAX)  # type: ignore[arg-type]
-            run.requests.ask_layout(PauseRequest(is_paused=False), WAIT_SECONDS_MAX)
+            run.requests.layout.ask(TurnRequest(reason), WAIT_SECONDS_MAX)  # type: ignore[arg-type]
+            run.requests.layout.ask(PauseRequest(is_paused=False), WAIT_SECONDS_MAX)
             run.wait_until(lambda status: "change" not in status["layout"])
             layout = play.log(resolved).layout
             assert layout is not None and layout.outcome == {"reverse": "reversed", "abort": "aborted"}[reason]
         aborted = slots_of(run)
-        run.requests.ask_layout(RescaleRequest(len(aborted), "live"), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(RescaleRequest(len(aborted), MoveStrategy("live")), WAIT_SECONDS_MAX)
         settle(play, resolved, run, len(aborted))
         assert max(slots_of(run)) - min(slots_of(run)) < max(aborted) - min(aborted), (
             "the shares are as uneven as before"
@@ -296,12 +296,12 @@ def test_a_change_is_taken_back_while_it_waits_for_its_workers(
     send_small(play, 1)
     with play.running(resolved, Cluster(FullLauncher(), partial(SocketTransport, LOOPBACK))) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
-        run.requests.ask_layout(RescaleRequest(3, "live"), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(RescaleRequest(3, MoveStrategy("live")), WAIT_SECONDS_MAX)
         assert run.board.show()["layout"]["change"]["state"] == "starting"
-        run.requests.ask_layout(TurnRequest(reason), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(TurnRequest(reason), WAIT_SECONDS_MAX)
         status = run.board.show()
         assert "change" not in status["layout"] and "taken back before it began" in status["layout_fault"]
-        run.requests.ask_layout(RescaleRequest(1, "live"), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(RescaleRequest(1, MoveStrategy("live")), WAIT_SECONDS_MAX)
         settle(play, resolved, run, 1)
         assert run.board.show()["layout_fault"] is None
     play.run(resolved, threads())
@@ -321,11 +321,13 @@ def test_changes_that_are_ended_at_random_moments(play: Playground, reason: Lite
                 mode: Any = dice.choice(("live", "live", "cold"))
                 workers = dice.choice([n for n in (1, 2, 3, 4) if n != len(slots_of(run))])
                 budget_bytes = 3000 if mode == "live" else None
-                run.requests.ask_layout(RescaleRequest(workers, mode, budget_bytes=budget_bytes), WAIT_SECONDS_MAX)
+                run.requests.layout.ask(
+                    RescaleRequest(workers, MoveStrategy(mode, budget_bytes=budget_bytes)), WAIT_SECONDS_MAX
+                )
                 everything.send(play, seed)
                 time.sleep(dice.uniform(0.0, TURN_SECONDS_MAX))
                 with suppress(RescaleRefused):  # it is settled
-                    run.requests.ask_layout(TurnRequest(reason), WAIT_SECONDS_MAX)
+                    run.requests.layout.ask(TurnRequest(reason), WAIT_SECONDS_MAX)
                 run.wait_until(is_over)
                 layout = play.log(resolved).layout
                 assert layout is not None
@@ -344,13 +346,13 @@ def test_a_service_without_room_for_new_workers_goes_on(play: Playground, mode: 
     send_small(play, 1)
     with play.running(resolved, Cluster(FullLauncher(), partial(SocketTransport, LOOPBACK))) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
-        run.requests.ask_layout(RescaleRequest(3, mode), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(RescaleRequest(3, MoveStrategy(mode)), WAIT_SECONDS_MAX)
         run.wait_until(lambda status: status["layout_fault"] is not None and "change" not in status["layout"])
         assert "1 workers need 1 task slots" in run.board.show()["layout_fault"]
         send_small(play, 2)
         steps = run.board.show()["steps_run"]
         run.wait_until(lambda status: status["steps_run"] > steps)
-        run.requests.ask_layout(RescaleRequest(1, mode), WAIT_SECONDS_MAX)
+        run.requests.layout.ask(RescaleRequest(1, MoveStrategy(mode)), WAIT_SECONDS_MAX)
         settle(play, resolved, run, 1)
         assert run.board.show()["layout_fault"] is None
     assert members(play, resolved) == 1
@@ -365,9 +367,9 @@ def test_the_policy_alone_is_changed_without_a_service(play: Playground, is_stop
     if is_stopped:
         with play.running(resolved, threads()) as run:
             run.wait_until(lambda status: status["steps_run"] > 0)
-            run.requests.ask_layout(RescaleRequest(3, "live", budget_bytes=100), WAIT_SECONDS_MAX)
+            run.requests.layout.ask(RescaleRequest(3, MoveStrategy("live", budget_bytes=100)), WAIT_SECONDS_MAX)
             run.wait_until(lambda status: status["layout"]["change"]["cuts"] >= 2)
-            run.requests.ask_layout(PauseRequest(is_paused=True), WAIT_SECONDS_MAX)  # until it stops
+            run.requests.layout.ask(PauseRequest(is_paused=True), WAIT_SECONDS_MAX)  # until it stops
     else:
         play.run(resolved, threads())
     workers = 3 if is_stopped else 2

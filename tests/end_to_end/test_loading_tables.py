@@ -13,8 +13,8 @@ import pytest
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.loads import UnknownTable
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
-from coordinator.starting import batch_tables
 from coordinator.starting.errors import StateLost
+from coordinator.starting.topics import batch_tables
 from coordinator.topic_names import is_table_topic
 from faults.points import Crash, CrashOrder, Point, arm
 from io_kafka.step_log.records import TableRecord
@@ -104,7 +104,7 @@ def test_a_table_comes_is_loaded_again_and_goes(
     with play.running(now) as run:
         run.wait_until(lambda shown: shown["phase"] == "run")
         assert loads(play, now) == first, "a start loads nothing again"
-        run.requests.ask_revision(ApplyRequest(now.spec, False, Chosen(reload=("people.csv",))), ORDER_SECONDS)
+        run.requests.revision.ask(ApplyRequest(now.spec, False, Chosen(reload=("people.csv",))), ORDER_SECONDS)
         play.send("clicks", clicks(350, 40), 1)
         settled(run)
     second = loads(play, now)
@@ -118,7 +118,7 @@ def test_a_table_comes_is_loaded_again_and_goes(
 
     with play.running(now) as run:
         run.wait_until(lambda shown: shown["phase"] == "run")
-        run.requests.ask_revision(
+        run.requests.revision.ask(
             ApplyRequest(now.spec, False, Chosen(reload=("numbers", "people.csv"))), ORDER_SECONDS
         )
         settled(run)
@@ -210,9 +210,7 @@ def test_a_load_that_is_broken_off_leaves_nothing_that_counts(
         reads = Reads(play, monkeypatch, breaks=point == "rows")
         with play.running(former) as run:
             run.wait_until(lambda shown: shown["phase"] == "run")
-            asked = run.requests.ask_revision_without_waiting(
-                ApplyRequest(now.spec, False, Chosen(reload=("people.csv",)))
-            )
+            asked = run.requests.revision.put(ApplyRequest(now.spec, False, Chosen(reload=("people.csv",))))
             if point == "rows":
                 assert reads.begun.wait(ORDER_SECONDS)
                 steps = run.board.show()["steps_run"]
@@ -275,7 +273,7 @@ def test_an_abort_leaves_the_former_load(play: Playground, data: Path) -> None:
     now = play.resolve(project(data, COUNTRIES, NUMBERS), CONF)
     with play.running(before) as run:
         run.wait_until(lambda shown: shown["phase"] == "run")
-        run.requests.ask_revision(ApplyRequest(now.spec, True, Chosen(reload=("people.csv",))), ORDER_SECONDS)
+        run.requests.revision.ask(ApplyRequest(now.spec, True, Chosen(reload=("people.csv",))), ORDER_SECONDS)
         assert held(run)["phase"] == "held"
         assert len(loads(play, now)) == len(topics_of_tables(play, now)) == 3
         ask(run, "abort")

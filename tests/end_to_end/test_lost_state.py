@@ -12,8 +12,8 @@ from confluent_kafka import TopicPartition
 
 from base.common_version import NoCommonVersion
 from base.fault import ExitCode, exit_code_of
-from coordinator.starting.circuit_file import CIRCUIT_FILE
 from coordinator.starting.errors import StateLost, TopicChanged
+from coordinator.starting.workers.circuit_file import CIRCUIT_FILE
 from faults.points import Crash, CrashOrder, arm
 from io_kafka.step_log.lost import LogOffsetGone
 from io_kafka.step_log.state import BrokenStepLog

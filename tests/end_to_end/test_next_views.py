@@ -47,7 +47,7 @@ def project(play: Playground, workers: int, **changes: object) -> Resolved:
 
 def held(run: Running, now: Resolved) -> None:
     run.wait_until(lambda shown: shown["phase"] == "run")
-    run.requests.ask_revision(ApplyRequest(now.spec, True), ASK_SECONDS)
+    run.requests.revision.ask(ApplyRequest(now.spec, True), ASK_SECONDS)
     run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
 
 
@@ -98,7 +98,7 @@ def test_the_views_of_the_next_revision_are_its_batch_answer_before_the_switch(p
         asking.check("totals", "best", "pairs", "all_customers")
         assert run.requests.questions.ask(["totals"], ASK_SECONDS).parts, "those of the revision in force are there too"
         Next(play, run, project(play, workers, where="WHERE amount > 11")).refused("totals", "another project")
-        run.requests.ask_revision(TurnTransition("switch"), ASK_SECONDS)
+        run.requests.revision.ask(TurnTransition("switch"), ASK_SECONDS)
         run.wait_until(lambda shown: shown["transition_last"] is not None)
         asking.refused("totals", "no transition is under way")
     now = project(play, workers, where="WHERE amount > 10", more=NEW_VIEWS)  # the files
@@ -119,7 +119,7 @@ def test_a_view_of_the_next_revision_that_is_in_error_has_no_answer_and_one_that
         run.wait_until(lambda shown: "ratios" in shown["in_error"])
         held(run, repaired)
         Next(play, run, repaired).check("ratios", "best")
-        run.requests.ask_revision(TurnTransition("abort"), ASK_SECONDS)
+        run.requests.revision.ask(TurnTransition("abort"), ASK_SECONDS)
         run.wait_until(lambda shown: (shown["transition_last"] or {}).get("outcome") == "aborted")
         wrong = project(play, 2, minus=12, more=NEW_VIEWS)
         held(run, wrong)

@@ -67,7 +67,7 @@ def held(run: Running) -> dict[str, Any]:
 
 
 def ask(run: Running, what: Any) -> None:
-    run.requests.ask_revision(TurnTransition(what), ORDER_SECONDS)
+    run.requests.revision.ask(TurnTransition(what), ORDER_SECONDS)
 
 
 def divisions(play: Playground, resolved: Resolved) -> list[DivisionRecord]:

@@ -342,7 +342,7 @@ def test_what_a_transition_reads_keeps_a_backup_within_reach(play: Playground, s
         apply(run, now, hold=True)
         held(run)
         assert why_not() == [""]
-        run.requests.ask_revision(TurnTransition("abort"), ORDER_SECONDS)
+        run.requests.revision.ask(TurnTransition("abort"), ORDER_SECONDS)
         settled(run)
     play.delete_topic("sales")
     assert any(division.again for division in play.log(started).divisions.values()) and why_not() == [""]
@@ -371,7 +371,7 @@ def test_loads_that_the_stored_version_reads_stay_until_a_later_one_is_stored(
         run.wait_until(lambda shown: shown["phase"] == "run")
         version = run.board.show()["checkpoint_version"]
         chosen = Chosen(reload=("people.csv",))
-        run.requests.ask_revision(ApplyRequest(resolved.spec, False, chosen), ORDER_SECONDS)
+        run.requests.revision.ask(ApplyRequest(resolved.spec, False, chosen), ORDER_SECONDS)
         run.wait_until(
             lambda shown: (
                 (shown["transition"] or {}).get("phase") == "clearing" and shown["checkpoint_version"] > version

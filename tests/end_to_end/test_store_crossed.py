@@ -16,7 +16,7 @@ from coordinator.automatic.requests import AutoRequest
 from coordinator.rescale.requests import RescaleRequest
 from coordinator.specification import AutoSettings
 from faults.points import Crash, CrashOrder, Point, arm
-from io_kafka.step_log.layout_records import AutoBounds, RescaleMode
+from io_kafka.step_log.layout_records import AutoBounds, MoveStrategy, RescaleMode
 from storage.database import Database
 from tests.end_to_end import sums
 from tests.end_to_end import test_views_in_error as in_error
@@ -114,7 +114,7 @@ def test_a_change_of_the_layout_does_not_wait_for_a_slow_store(
         run.wait_until(lambda shown: shown["phase"] == "run")
         for number, workers in enumerate((3, 1)):
             play.send("orders", orders(1000 * number + 200, 60))
-            run.requests.ask_layout(RescaleRequest(workers, mode), WAIT_SECONDS_MAX)
+            run.requests.layout.ask(RescaleRequest(workers, MoveStrategy(mode)), WAIT_SECONDS_MAX)
             run.wait_until(has_workers(workers))
         run.wait_until(lambda shown: shown["rows"] == 120)
         gate.set()
@@ -135,7 +135,7 @@ def test_workers_follow_the_load_beside_a_slow_store(play: Playground) -> None:
     gate = threading.Event()
     with play.running(behind_gate(resolved, gate), threads()) as run:
         run.wait_until(lambda status: status["steps_run"] > 0)
-        run.requests.ask_automatic(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
+        run.requests.automatic.ask(AutoRequest(AutoBounds(min=1, max=2)), WAIT_SECONDS_MAX)
         run.wait_until(has_workers(2))
         run.wait_until(has_workers(1))
         run.wait_until(lambda status: status["rows"] == ROWS)

@@ -47,7 +47,7 @@ def orders(first: int, count: int, note: str = "1") -> list[tuple[str, str]]:
 
 def ask(run: Running, what: RevisionRequest) -> None:
     run.wait_until(lambda shown: shown["phase"] == "run" and shown["steps_run"] + shown["steps_replayed"] > 0)
-    run.requests.ask_revision(what, ASK_SECONDS)
+    run.requests.revision.ask(what, ASK_SECONDS)
 
 
 def settled(run: Running) -> None:
@@ -97,7 +97,7 @@ def test_a_replay_after_an_abort_leaves_the_error_rows_of_new_nodes_out(play: Pl
         ask(run, ApplyRequest(now.spec, False))
         held(run)
         assert "in error" in run.board.show()["transition"]["held_because"]
-        run.requests.ask_revision(TurnTransition("abort"), ASK_SECONDS)
+        run.requests.revision.ask(TurnTransition("abort"), ASK_SECONDS)
         wait_until(lambda: run.fault is not None)
         assert isinstance(run.fault, Crash)
         run.fault = None
@@ -135,7 +135,7 @@ def test_a_question_after_a_crash_in_a_switch_is_answered_when_workers_know_the_
         ask(run, ApplyRequest(now.spec, True))
         held(run)
         checkpoint(run)
-        run.requests.ask_revision(TurnTransition("switch"), ASK_SECONDS)
+        run.requests.revision.ask(TurnTransition("switch"), ASK_SECONDS)
         wait_until(lambda: run.fault is not None)
         run.fault = None
     with play.running(before) as run:

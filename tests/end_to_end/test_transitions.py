@@ -54,7 +54,7 @@ def settled(run: Running) -> None:
 
 def apply(run: Running, now: Resolved, *, hold: bool = False) -> None:
     run.wait_until(lambda shown: shown["phase"] == "run")
-    run.requests.ask_revision(ApplyRequest(now.spec, hold), ORDER_SECONDS)
+    run.requests.revision.ask(ApplyRequest(now.spec, hold), ORDER_SECONDS)
 
 
 def test_a_view_gets_another_filter_and_a_new_view_comes(play: Playground) -> None:
@@ -80,10 +80,10 @@ def test_what_needs_messages_again_is_refused(play: Playground) -> None:
     with play.running(play.resolve(project())) as run:
         run.wait_until(lambda shown: shown["steps_run"] > 0)
         with pytest.raises(TransitionRefused, match="no transition is under way"):
-            run.requests.ask_revision(TurnTransition("abort"), ORDER_SECONDS)
+            run.requests.revision.ask(TurnTransition("abort"), ORDER_SECONDS)
         seen = ApplyRequest(play.resolve(project(bound=7)).spec, False, expect_revision=3)
         with pytest.raises(TransitionRefused, match="revision 1 is in force now, and the plan was made for revision 3"):
-            run.requests.ask_revision(seen, ORDER_SECONDS)
+            run.requests.revision.ask(seen, ORDER_SECONDS)
 
 
 def begun(run: Running, now: Resolved) -> None:
@@ -176,17 +176,17 @@ def test_an_abort_leaves_the_old_project(play: Playground) -> None:
         shown = run.board.show()["transition"]
         assert [each["view"] for each in shown["differences"]] == ["totals"]
         with pytest.raises(TransitionRefused, match="is under way"):
-            run.requests.ask_revision(ApplyRequest(now.spec, False), ORDER_SECONDS)
+            run.requests.revision.ask(ApplyRequest(now.spec, False), ORDER_SECONDS)
         run.requests.ask("pause")
         run.wait_until(lambda shown: shown["phase"] == "paused")
-        run.requests.ask_revision(TurnTransition("abort"), ORDER_SECONDS)
+        run.requests.revision.ask(TurnTransition("abort"), ORDER_SECONDS)
         settled(run)  # although the run is paused
         assert run.board.show()["phase"] == "paused"
         run.requests.ask("resume")
         assert run.board.show()["transition_last"]["outcome"] == "aborted"
         apply(run, now, hold=True)
         run.wait_until(lambda shown: shown["transition"] is not None and shown["transition"]["phase"] == "held")
-        run.requests.ask_revision(TurnTransition("switch"), ORDER_SECONDS)
+        run.requests.revision.ask(TurnTransition("switch"), ORDER_SECONDS)
         run.wait_until(lambda shown: (shown["transition_last"] or {}).get("outcome") == "switched")
         wait_until(
             lambda: run.fault is not None or not (log := play.log(now)).revisions.is_to_pass_on(log.steps)
@@ -323,7 +323,7 @@ def test_another_change_is_refused_at_a_start_that_finds_a_transition(
         assert (shown["revision"], shown["transition"]["phase"]) == (1, "held")
     with play.running(now, on_change="apply") as run:
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
-        run.requests.ask_revision(TurnTransition("switch"), ORDER_SECONDS)
+        run.requests.revision.ask(TurnTransition("switch"), ORDER_SECONDS)
         settled(run)
     assert is_in_force(play, now)
     play.run(another, on_change="apply")
@@ -345,7 +345,7 @@ def test_a_start_applies_another_change_when_the_transition_that_it_finds_is_set
     with arm(CrashOrder("clear.inside", "raise")), play.running(now) as run:
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
         with suppress(TransitionRefused, Crash):
-            run.requests.ask_revision(TurnTransition("switch" if outcome == "switched" else "abort"), ORDER_SECONDS)
+            run.requests.revision.ask(TurnTransition("switch" if outcome == "switched" else "abort"), ORDER_SECONDS)
         wait_until(lambda: run.fault is not None)
         assert isinstance(run.fault, Crash), run.fault
         run.fault = None

@@ -240,7 +240,7 @@ def test_an_abort_ends_the_run_for_nothing_could_go_on(play: Playground) -> None
     by_the_release_before(play, resolved)
     with operators(joins=corrected_joins()), play.running(resolved, on_change="apply") as run:
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") in ("filling", "ready"))
-        run.requests.ask_revision(TurnTransition("abort"), ORDER_SECONDS)
+        run.requests.revision.ask(TurnTransition("abort"), ORDER_SECONDS)
         wait_until(lambda: run.fault is not None)
         assert isinstance(run.fault, CircuitChanged) and "the revision in force cannot go on" in str(run.fault)
         run.fault = None
@@ -257,7 +257,7 @@ def test_a_transition_of_the_release_before_is_ended_by_it(play: Playground) -> 
     moved = play.resolve(files(totals="moved"), conf(1))
     with operators(joins=wrong_joins()), play.running(resolved) as run:
         run.wait_until(lambda shown: shown["phase"] == "run")
-        run.requests.ask_revision(ApplyRequest(moved.spec, True), ORDER_SECONDS)
+        run.requests.revision.ask(ApplyRequest(moved.spec, True), ORDER_SECONDS)
         run.wait_until(lambda shown: shown["transition"]["phase"] == "held")
     with (
         operators(joins=corrected_joins()),

@@ -19,12 +19,12 @@ from base.version import VersionId
 from coordinator.goal import Goal
 from coordinator.requests import Requests
 from coordinator.rescale.requests import PauseRequest, RescaleRequest, TurnRequest
-from coordinator.starting.circuit_file import read_owner
+from coordinator.starting.workers.circuit_file import read_owner
 from engine.model.circuit import View
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots
 from faults.points import Crash, CrashOrder, arm
-from io_kafka.step_log.layout_records import RescaleMode
+from io_kafka.step_log.layout_records import MoveStrategy, RescaleMode
 from stepwell.doctor.kafka import log_checks
 from stepwell.doctor.state import state_checks
 from stepwell.inspection import query
@@ -94,7 +94,7 @@ def on_call(monkeypatch: pytest.MonkeyPatch, orders: type, name: str, number: in
 
 def asked(workers: int, mode: RescaleMode = "live") -> Requests:
     requests = Requests()
-    requests.ask_without_waiting(RescaleRequest(workers, mode))
+    requests.layout.put(RescaleRequest(workers, MoveStrategy(mode)))
     return requests
 
 
@@ -106,7 +106,7 @@ def test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed(
     requests = asked(2)
 
     def stop() -> None:
-        requests.ask_without_waiting(PauseRequest(is_paused=True))
+        requests.layout.put(PauseRequest(is_paused=True))
         requests.ask("stop")
 
     with monkeypatch.context() as patched:
@@ -156,9 +156,7 @@ def test_a_change_that_was_reversed_after_a_checkpoint_with_the_owners_of_its_ta
     resolved = project(play, 3)
     requests = asked(2)
     with monkeypatch.context() as patched:
-        on_call(
-            patched, CrewCheckpoints, "freeze", 1, lambda: requests.ask_without_waiting(TurnRequest("reverse")) and None
-        )
+        on_call(patched, CrewCheckpoints, "freeze", 1, lambda: requests.layout.put(TurnRequest("reverse")) and None)
         broken_off(play, resolved, CrashOrder("checkpoint.completed", "raise"), requests)
     assert play.log(resolved).rescale is not None and rows_of(resolved) == ROWS
     broken_off(play, resolved, CrashOrder("joined", "raise"))

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from stepwell.errors import Location
-from stepwell.project.auto_cdc import AutoCdcQuery, Choice
+from stepwell.project.auto_cdc import AutoCdcQuery, ColumnChoice
 from stepwell.project.record_columns import record_schema
 from tests.fuzz.cases import Source, View
 from tests.fuzz.terms import Cdc, Flows, Query, frame
@@ -58,7 +58,7 @@ def auto_cdc(query: Cdc, target: str) -> AutoCdcQuery:
     )
 
 
-def _choice(chosen: tuple[str, ...] | None, names: tuple[str, ...] | list[str], excluded: bool) -> Choice | None:
+def _choice(chosen: tuple[str, ...] | None, names: tuple[str, ...] | list[str], excluded: bool) -> ColumnChoice | None:
     if chosen is None:
         return None
-    return Choice(tuple(name for name in names if name not in chosen), True) if excluded else Choice(chosen)
+    return ColumnChoice(tuple(name for name in names if name not in chosen), True) if excluded else ColumnChoice(chosen)

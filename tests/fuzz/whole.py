@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from coordinator.requests import Requests
 from coordinator.rescale.requests import RescaleRequest
 from faults.points import Crash, CrashOrder, arm
+from io_kafka.step_log.layout_records import MoveStrategy
 from storage.database import Database
 from tests.end_to_end.harness import Playground, Resolved
 from tests.end_to_end.threads import threads
@@ -186,7 +187,7 @@ def check_whole(play: Playground, case: Case) -> int:
                 _break_off(play, resolved)
             if number and run.workers[number] != run.workers[number - 1]:
                 requests = Requests()
-                requests.ask_without_waiting(RescaleRequest(run.workers[number], "live", budget_bytes=None))
+                requests.layout.put(RescaleRequest(run.workers[number], MoveStrategy("live", budget_bytes=None)))
                 play.run(resolved, threads(), requests=requests)
             play.run(resolved, threads())
         story = oracle.verify(play.batch(resolved), sample=1, seed=case.seed)

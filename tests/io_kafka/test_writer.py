@@ -63,7 +63,7 @@ class Pipe:
 
     def started(self, limits: WriterLimits | None = None) -> PipelineWriter:
         writer = self.writer(limits)
-        writer.start(Claimant("p", "here", os.getpid()))
+        writer.log.start(Claimant("p", "here", os.getpid()))
         return writer
 
     def outputs(self, step: int) -> list[StepOutput]:
@@ -81,7 +81,7 @@ class Pipe:
 
     def step(self, writer: PipelineWriter, step: int, *, divide: bool = True) -> StepRecord | None:
         if divide and not writer.state.pending:
-            writer.append([self.division(step, writer.epoch)])
+            writer.log.append([self.division(step, writer.epoch)])
         return writer.write_step(step, self.outputs(step), encoder=ENCODER)
 
     def visible(
@@ -152,13 +152,13 @@ def test_steps_are_written_with_their_digests_and_ends(pipe: Pipe) -> None:
     read = settled_log(pipe.settings, pipe.log)
     assert [read.step_records[s] for s in range(4)] == records
     assert read.__dict__ == writer.state.__dict__
-    writer.close()
+    writer.log.close()
 
 
 @IN_BOTH_WAYS
 def test_the_next_division_travels_with_the_step(pipe: Pipe) -> None:
     writer = pipe.started()
-    writer.append([pipe.division(0, writer.epoch)])
+    writer.log.append([pipe.division(0, writer.epoch)])
     writer.write_step(0, pipe.outputs(0), encoder=ENCODER, divisions=[pipe.division(1, writer.epoch)])
     assert [d.step for d in settled_log(pipe.settings, pipe.log).pending] == [1]
     pipe.step(writer, 1, divide=False)
@@ -183,12 +183,12 @@ def test_a_restart_goes_on_and_a_replay_is_compared(pipe: Pipe) -> None:
 def test_the_older_of_two_writers_is_fenced(pipe: Pipe) -> None:
     old = pipe.started()
     pipe.step(old, 0)
-    old.append([pipe.division(1, old.epoch)])
+    old.log.append([pipe.division(1, old.epoch)])
     new = pipe.started()
     with pytest.raises(Fenced, match="taken over from epoch 0: epoch 1"):
         pipe.step(old, 1, divide=False)
     with pytest.raises(Fenced):
-        old.append([layout()])
+        old.log.append([layout()])
     pipe.step(new, 1, divide=False)  # and was not disturbed by it
     pipe.check_exactly(2)
 
@@ -197,7 +197,7 @@ def test_a_claim_over_another_holder_than_the_one_looked_at_is_refused(pipe: Pip
     holder = pipe.started()
     late = pipe.writer()
     with pytest.raises(Fenced, match="epoch 0"):
-        late.start(Claimant("p", "there", 1), expect_epoch=-1)
+        late.log.start(Claimant("p", "there", 1), expect_epoch=-1)
     assert settled_log(pipe.settings, pipe.log).epoch == holder.epoch
 
 
@@ -207,8 +207,8 @@ def test_what_an_older_writer_commits_until_it_is_fenced_is_known_to_the_next(
     """Progress is read after the fence: what was read before it may be overtaken by the very last commit."""
     old, new = pipe.started(), pipe.writer()
     pipe.step(old, 0)
-    old.append([pipe.division(1, old.epoch)])
-    read_tail, overtaken = new._log._reader.read_tail, False
+    old.log.append([pipe.division(1, old.epoch)])
+    read_tail, overtaken = new.log._reader.read_tail, False
 
     def read_then_overtake(state: StepLogState, **how: bool) -> tuple[StepLogState, list[Record]]:
         nonlocal overtaken
@@ -218,8 +218,8 @@ def test_what_an_older_writer_commits_until_it_is_fenced_is_known_to_the_next(
             pipe.step(old, 1, divide=False)
         return tail
 
-    monkeypatch.setattr(new._log._reader, "read_tail", read_then_overtake)
-    new.start(Claimant("p", "here", os.getpid()))
+    monkeypatch.setattr(new.log._reader, "read_tail", read_then_overtake)
+    new.log.start(Claimant("p", "here", os.getpid()))
     assert overtaken and new.state.steps == 2
     pipe.step(new, 2)
     pipe.check_exactly(3)
@@ -248,10 +248,10 @@ def write_until_killed(bootstrap_servers: str, prefix: str, told: Connection) ->
     pipe = Pipe(bootstrap_servers, prefix)
     log = Stopping(pipe.settings, pipe.id, pipe.log)
     writer = PipelineWriter(log)
-    writer.start(Claimant("p", "here", os.getpid()))
+    writer.log.start(Claimant("p", "here", os.getpid()))
     for step in range(2):
         pipe.step(writer, step)
-    writer.append([pipe.division(2, writer.epoch)])
+    writer.log.append([pipe.division(2, writer.epoch)])
     log.told = told
     pipe.step(writer, 2, divide=False)
 
@@ -318,17 +318,17 @@ def test_a_commit_without_an_answer_is_settled_by_the_log(
     log = Doubting(pipe.settings, pipe.id, pipe.log)
     writer = PipelineWriter(log)
     log.instead = fault
-    assert writer.start(Claimant("p", "here", os.getpid())) == 0  # also the claim's own
+    assert writer.log.start(Claimant("p", "here", os.getpid())) == 0  # also the claim's own
     assert settled_log(pipe.settings, pipe.log).epoch == 0
-    writer.append([layout()])
+    writer.log.append([layout()])
     for step in range(3):
-        writer.append([pipe.division(step, 0)])
+        writer.log.append([pipe.division(step, 0)])
         log.instead = fault
         record = pipe.step(writer, step, divide=False)
         assert record == settled_log(pipe.settings, pipe.log).step_records[step]
     log.instead = fault
     intent = CheckpointIntent(epoch=0, version=VersionId(version=0, step=3, checkpoint_id="c"), placed=placed(0, 1))
-    writer.append([intent])
+    writer.log.append([intent])
     pipe.check_exactly(3)
     assert settled_log(pipe.settings, pipe.log).__dict__ == writer.state.__dict__
     assert writer.state.intent == intent.version
@@ -338,19 +338,19 @@ def test_a_fence_after_a_commit_without_an_answer_does_not_write_again(pipe: Pip
     """Another run made its producer and ended before its claim, while the commit was done and its answer lost."""
     log = Doubting(pipe.settings, pipe.id, pipe.log)
     writer = PipelineWriter(log)
-    writer.start(Claimant("p", "here", os.getpid()))
+    writer.log.start(Claimant("p", "here", os.getpid()))
 
     def fenced(commit: Callable[[], None]) -> None:
         commit()
         raise KafkaException(KafkaError(KafkaError._FENCED, "fenced by a newer producer instance"))
 
-    writer.append([layout(), pipe.division(0, 0)])
+    writer.log.append([layout(), pipe.division(0, 0)])
     log.instead = fenced
     record = pipe.step(writer, 0, divide=False)
     assert record == settled_log(pipe.settings, pipe.log).step_records[0]
     before = settled_log(pipe.settings, pipe.log).offset_next
     log.instead = fenced
-    writer.append([auto()])
+    writer.log.append([auto()])
     assert settled_log(pipe.settings, pipe.log).offset_next == before + 2, "a record and its marker, once"
     pipe.step(writer, 1)
     pipe.check_exactly(2)
@@ -374,10 +374,10 @@ def test_a_producer_that_has_seen_an_error_is_not_used_again(pipe: Pipe) -> None
     settings = replace(pipe.settings, outside=replace(REAL, producer=made))
     log = Doubting(settings, pipe.id, pipe.log)
     writer = PipelineWriter(log)
-    writer.start(Claimant("p", "here", os.getpid()))
+    writer.log.start(Claimant("p", "here", os.getpid()))
     pipe.step(writer, 0)
     assert len(reports) == 1
-    writer.append([pipe.division(1, 0)])
+    writer.log.append([pipe.division(1, 0)])
     log.instead = commit_with_an_error
     pipe.step(writer, 1, divide=False)
     assert len(reports) == 2, "a doubtful commit counted as made before the log was asked"
@@ -409,7 +409,7 @@ def test_a_step_log_without_a_leader_is_waited_for(pipe: Pipe, code: int, monkey
     settings = replace(pipe.settings, outside=replace(REAL, consumer=lambda config: Leaderless(dict(config))))
     log = Doubting(settings, pipe.id, pipe.log)
     writer = PipelineWriter(log)
-    writer.start(Claimant("p", "here", os.getpid()))
+    writer.log.start(Claimant("p", "here", os.getpid()))
     pipe.step(writer, 0)
 
     def leaderless_after(commit: Callable[[], None]) -> None:
@@ -417,12 +417,12 @@ def test_a_step_log_without_a_leader_is_waited_for(pipe: Pipe, code: int, monkey
         Leaderless.answers.extend([code] * 3)
         raise KafkaException(KafkaError(KafkaError._TRANSPORT, "a connection was lost"))
 
-    writer.append([pipe.division(1, 0)])
+    writer.log.append([pipe.division(1, 0)])
     log.instead = leaderless_after
     pipe.step(writer, 1, divide=False)
     assert not Leaderless.answers
     Leaderless.answers.extend([code] * 3)
-    writer.confirm()
+    writer.log.confirm()
     pipe.check_exactly(2)
     Leaderless.answers.extend([code] * 1000)
     with pytest.raises(NoLeader, match="no leader while reading the step log"):
@@ -437,7 +437,7 @@ def test_a_broker_that_has_not_heard_of_a_new_step_log_is_waited_for(
     monkeypatch.setattr(Leaderless, "answers", [unknown] * 3)
     settings = replace(pipe.settings, outside=replace(REAL, consumer=lambda config: Leaderless(dict(config))))
     writer = PipelineWriter(Doubting(settings, pipe.id, pipe.log))
-    writer.start(Claimant("p", "here", os.getpid()))
+    writer.log.start(Claimant("p", "here", os.getpid()))
     pipe.step(writer, 0)
     pipe.check_exactly(1)
     Leaderless.answers.extend([unknown] * 3)
@@ -468,24 +468,24 @@ def test_a_successor_whose_claim_has_no_marker_yet_is_waited_for(pipe: Pipe, mon
     """A commit is acknowledged before its marker is written. A suspended run that wakes up in between would not find its successor."""
     settings = replace(pipe.settings, outside=replace(REAL, consumer=lambda config: LateMarkers(dict(config))))
     writer = PipelineWriter(Doubting(settings, pipe.id, pipe.log))
-    writer.start(Claimant("p", "here", os.getpid()))
-    writer.confirm()
+    writer.log.start(Claimant("p", "here", os.getpid()))
+    writer.log.confirm()
     before = writer.state.offset_next
-    PipelineWriter(Doubting(pipe.settings, pipe.id, pipe.log)).start(Claimant("p", "there", os.getpid()))
+    PipelineWriter(Doubting(pipe.settings, pipe.id, pipe.log)).log.start(Claimant("p", "there", os.getpid()))
     monkeypatch.setattr(LateMarkers, "answers", [before] * 3)
     with pytest.raises(Fenced, match="on there"):
-        writer.confirm()
+        writer.log.confirm()
     assert not LateMarkers.answers
 
 
 def test_a_transaction_that_stays_open_is_not_waited_for(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = replace(pipe.settings, outside=replace(REAL, consumer=lambda config: LateMarkers(dict(config))))
     writer = PipelineWriter(Doubting(settings, pipe.id, pipe.log))
-    writer.start(Claimant("p", "here", os.getpid()))
+    writer.log.start(Claimant("p", "here", os.getpid()))
     monkeypatch.setattr(step_log_reader, "DECIDED_SECONDS_MAX", 0.2)
     monkeypatch.setattr(LateMarkers, "answers", [writer.state.offset_next] * 1000)
     with pytest.raises(OutcomeUnknown, match="neither committed nor aborted"):
-        writer.confirm()
+        writer.log.confirm()
 
 
 @pytest.mark.long
@@ -498,9 +498,9 @@ def test_a_broker_killed_around_a_commit_leaves_each_step_once(
     pipe = Pipe(mortal.bootstrap_servers, topic_prefix)
     log = Doubting(pipe.settings, pipe.id, pipe.log)
     writer = PipelineWriter(log)
-    writer.start(Claimant("p", "here", os.getpid()))
+    writer.log.start(Claimant("p", "here", os.getpid()))
     pipe.step(writer, 0)
-    writer.append([pipe.division(1, writer.epoch)])
+    writer.log.append([pipe.division(1, writer.epoch)])
 
     def restart() -> None:
         mortal.kill()
@@ -533,7 +533,7 @@ def test_a_broker_killed_around_a_commit_leaves_each_step_once(
 def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe) -> None:
     pipe.settings = KafkaSettings.parse({**dict(pipe.settings.options), "topic.metadata.propagation.max.ms": "1000"})
     writer = pipe.started()
-    writer.append([pipe.division(0, writer.epoch)])
+    writer.log.append([pipe.division(0, writer.epoch)])
     for advice, outputs in (
         (
             "Raise `max.message.bytes` of the topic",
@@ -564,7 +564,7 @@ def test_a_log_that_becomes_compacted_under_a_run_is_named(pipe: Pipe) -> None:
     with pytest.raises(
         WriteRefused, match=rf"topic '{pipe.log}' partition 0: Kafka refuses .* Set cleanup\.policy=delete on the topic"
     ):
-        writer.append([pipe.division(0, writer.epoch)])
+        writer.log.append([pipe.division(0, writer.epoch)])
     set_policy(pipe, "delete")
     pipe.step(writer, 0)
     pipe.check_exactly(1)
@@ -589,7 +589,7 @@ def test_a_timeout_of_transactions_above_the_brokers_limit_is_named(pipe: Pipe) 
 def test_the_limit_of_the_topic_decides_how_large_a_message_may_be(pipe: Pipe) -> None:
     Topics(pipe.settings).ensure(f"{pipe.prefix}large", 1, {"max.message.bytes": "4000000"})
     writer = pipe.started()
-    writer.append([pipe.division(0, writer.epoch)])
+    writer.log.append([pipe.division(0, writer.epoch)])
     large = table([(0, b"a", b"v"), (0, b"large", bytes(3_000_000)), (0, b"z", b"v")])
     writer.write_step(0, [StepOutput("large", f"{pipe.prefix}large", 1, large)], encoder=ENCODER)
     found = [(key, len(value or b"")) for _, key, value in pipe.visible("large", 0)]
@@ -601,7 +601,7 @@ def test_a_record_names_thousands_of_partitions(pipe: Pipe) -> None:
     """Its size grows with the partitions of a pipeline, and must not be what bounds them."""
     writer = pipe.started()
     ranges = tuple(InputRange(topic="in" * 50, partition=n, start=0, end=10**12) for n in range(20_000))
-    writer.append([DivisionRecord(epoch=writer.epoch, step=0, ranges=ranges)])
+    writer.log.append([DivisionRecord(epoch=writer.epoch, step=0, ranges=ranges)])
     assert settled_log(pipe.settings, pipe.log).pending[0].ranges == ranges
 
 
@@ -610,7 +610,7 @@ def test_more_messages_than_the_clients_queue_holds(pipe: Pipe) -> None:
     """The writer waits until the queue has room, and leaves none out."""
     pipe.settings = KafkaSettings.parse({**dict(pipe.settings.options), "queue.buffering.max.messages": "7"})
     writer = pipe.started()
-    writer.append([pipe.division(0, writer.epoch)])
+    writer.log.append([pipe.division(0, writer.epoch)])
     rows = [(number, b"%02d" % key, b"v") for number in range(PARTITIONS) for key in range(20)]
     writer.write_step(0, [StepOutput("view", f"{pipe.prefix}view", PARTITIONS, table(rows))], encoder=ENCODER)
     for number in range(PARTITIONS):
@@ -629,7 +629,7 @@ def test_a_log_that_could_lose_records_is_refused(broker: Broker, topic_prefix: 
 def test_a_record_that_cannot_follow_is_never_written(pipe: Pipe) -> None:
     writer = pipe.started()
     with pytest.raises(BrokenStepLog, match="where step 0 is the next to be divided"):
-        writer.append([pipe.division(3, writer.epoch)])
+        writer.log.append([pipe.division(3, writer.epoch)])
     pipe.step(writer, 0)
     pipe.check_exactly(1)
 

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from pyspark.sql import SparkSession
 
-from coordinator.revisions.recorded import NothingRecorded, Recorded
+from coordinator.revisions.recorded import NothingRecorded, RecordedProject
 from coordinator.stepping.views_in_error import ViewsInError
 from io_kafka.broker.local import LocalBroker
 from io_kafka.step_log.form import FORMAT_VERSION
@@ -61,7 +61,7 @@ def formats(play: Playground, topic: str) -> list[int]:
     return [json.loads(value)["format"] for value in values if value is not None]
 
 
-def recorded_now(resolved: Resolved) -> Recorded:
+def recorded_now(resolved: Resolved) -> RecordedProject:
     return read_recorded(resolved.project.project, document_of_project(resolved.project, resolved.spec.circuit))
 
 

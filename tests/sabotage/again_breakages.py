@@ -263,8 +263,8 @@ READ_AGAIN = (
         (
             Edit(
                 "coordinator/transition/holding.py",
-                "            if now.topic_id != ids[name]:\n",
-                "            if not ids[name]:\n",
+                "        for recreated in lost_topics(intent.topics, there).recreated.values():\n",
+                "        for recreated in lost_topics((), there).recreated.values():\n",
             ),
         ),
         (

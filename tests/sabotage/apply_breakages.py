@@ -19,7 +19,7 @@ APPLIED = (
         "revision-requests-forgotten",
         "A run that ends leaves requests for its revision without an answer, so a command waits for a minute.",
         ANSWERED,
-        (Edit(REQUESTS, "        self._revision.end()\n", ""),),
+        (Edit(REQUESTS, "        self.revision.end()\n", ""),),
         (f"{TEST_APPLY}::test_the_loop_answers_every_request_also_at_the_end",),
     ),
     Breakage(

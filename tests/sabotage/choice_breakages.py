@@ -54,7 +54,7 @@ CHOICES = (
         (
             Edit(
                 "coordinator/revisions/topic_facts.py",
-                "if ids.get(name) != topic.id or name in held",
+                "if name in lost.names or name in held",
                 "if name in held",
             ),
         ),

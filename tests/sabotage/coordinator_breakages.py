@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-CORE, PIPELINE, START = "coordinator/core.py", "coordinator/pipeline.py", "coordinator/starting/start.py"
+CORE, PIPELINE = "coordinator/core.py", "coordinator/pipeline.py"
+COMPLETION, OPENING = "coordinator/checkpoints/completion.py", "coordinator/starting/workers/opening.py"
 MADE = "coordinator/checkpoints/made.py"
-REACH = "coordinator/starting/reach.py"
+REACH = "coordinator/starting/workers/reach.py"
 REDIVIDING = "coordinator/stepping/redividing.py"
-STANDINGS = "coordinator/starting/standings.py"
-BINDING, TEST_BINDING = "coordinator/starting/binding.py", "tests/coordinator/test_binding.py"
+STANDINGS = "coordinator/starting/workers/standings.py"
+BINDING, TEST_BINDING = "coordinator/starting/workers/binding.py", "tests/coordinator/test_binding.py"
 INPUTS, STEPPING, RECOVERIES = (
     "coordinator/stepping/inputs.py",
     "coordinator/stepping/stepping.py",
-    "coordinator/starting/recoveries.py",
+    "coordinator/running/recoveries.py",
 )
 TEST_INPUTS, TEST_RECOVERIES = "tests/coordinator/test_inputs.py", "tests/coordinator/test_recoveries.py"
-POSITIONS, TEST_POSITIONS = "coordinator/starting/positions.py", "tests/coordinator/test_positions.py"
+POSITIONS, TEST_POSITIONS = "coordinator/starting/topics/positions.py", "tests/coordinator/test_positions.py"
 HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
-SAME_PROJECT, SAME_TOPICS = "coordinator/starting/same_project.py", "coordinator/starting/same_topics.py"
+SAME_PROJECT, SAME_TOPICS = "coordinator/starting/project/same_project.py", "coordinator/starting/topics/same_topics.py"
 LEAVES, TEST_LEAVES = "coordinator/revisions/leaves.py", "tests/coordinator/test_leaves.py"
 QUIET, DOORBELL = "coordinator/stepping/quiet.py", "io_kafka/clients/doorbell.py"
 TEST_LOG_STATE = "tests/io_kafka/test_step_log.py"
@@ -38,8 +39,21 @@ COORDINATOR = (
         "an-inbox-is-not-ended",
         "A run ends while a request for other bounds waits, whose user waits for the whole time.",
         "no silence",
-        (Edit("coordinator/requests.py", "        self._automatic.end()\n", ""),),
+        (Edit("coordinator/requests.py", "        self.automatic.end()\n", ""),),
         ("tests/coordinator/test_requests.py::test_nobody_waits_in_an_inbox_of_a_run_that_is_over",),
+    ),
+    Breakage(
+        "part-of-the-loop-forgotten",
+        "The loop does not ask the part that stores checkpoints, so nothing is stored.",
+        "no silence",
+        (
+            Edit(
+                "coordinator/loop.py",
+                "self.automatic, self.transitions, self.storing\n",
+                "self.automatic, self.transitions\n",
+            ),
+        ),
+        ("tests/coordinator/test_loop_part.py::test_the_loop_asks_every_part_once",),
     ),
     Breakage(
         "silence-never-ends",
@@ -377,7 +391,7 @@ COORDINATOR = (
         "recreated-topic-accepted",
         "A topic that was deleted and created again passes for the one that was read.",
         "no silence",
-        (Edit(SAME_TOPICS, "    if known.id != fact.topic_id:\n", "    if False:\n"),),
+        (Edit(SAME_TOPICS, "        if name in recreated:\n", "        if False:\n"),),
         (f"{END_TO_END}/test_bad_input.py::test_a_topic_that_was_made_anew_is_told_apart",),
         tells="OffsetGone|BrokenStepLog|DigestMismatch",
     ),
@@ -475,7 +489,7 @@ COORDINATOR = (
         "completion-not-recorded",
         "A recovery opens a checkpoint that every worker has and does not record that it is complete.",
         "6 two versions",
-        (Edit(START, "    if writer.state.intent == version:\n", "    if False:\n"),),
+        (Edit(COMPLETION, "    if writer.state.intent == version:\n", "    if False:\n"),),
         (
             f"{END_TO_END}/test_checkpoints.py::"
             "test_a_checkpoint_that_all_workers_have_counts_though_the_run_ended_before_it_said_so[1]",
@@ -488,7 +502,7 @@ COORDINATOR = (
         "no silence",
         (
             Edit(
-                "coordinator/starting/database_names.py",
+                "coordinator/starting/workers/database_names.py",
                 'f"{self.log_id}/{self.generation}/{self.worker}/',
                 'f"{self.log_id}/0/{self.worker}/',
             ),
@@ -534,7 +548,7 @@ COORDINATOR = (
         "changed-database-not-bound-again",
         "Databases that were bound by an old report, and have no version in common, end the run.",
         "9 bounded",
-        (Edit(START, "        if changed:\n", "        if False and changed:\n"),),
+        (Edit(OPENING, "        if changed:\n", "        if False and changed:\n"),),
         ("tests/coordinator/test_start.py::test_a_database_that_has_changed_since_it_was_reported_is_bound_again",),
         tells="NoCommonVersion",
     ),
@@ -544,7 +558,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                "coordinator/starting/expected_databases.py",
+                "coordinator/starting/workers/expected_databases.py",
                 "not state.checkpoints and state.intent is None and",
                 "not state.checkpoints and",
             ),
@@ -602,7 +616,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                "coordinator/starting/start.py",
+                COMPLETION,
                 "return min([version.step, max(checkpoints, default=EMPTY).step, *",
                 "return min([version.step, *",
             ),
@@ -735,7 +749,7 @@ COORDINATOR = (
         "refresh-to-a-start-that-is-gone",
         "A full refresh takes all output back before it finds out that it cannot begin.",
         "no silence",
-        (Edit("coordinator/starting/refresh.py", "        refuse_wrong_starts(spec, topics)\n", ""),),
+        (Edit("coordinator/starting/topics/refresh.py", "        refuse_wrong_starts(spec, topics)\n", ""),),
         ("tests/coordinator/test_refresh.py::test_a_start_that_is_not_there_is_refused_before_anything_is_taken_back",),
     ),
     Breakage(

@@ -55,7 +55,7 @@ DOCTOR = (
         "no repeated work",
         (
             Edit(
-                "coordinator/starting/same_topics.py",
+                "coordinator/starting/topics/same_topics.py",
                 "topics.ensure(name, 1, LARGE_MESSAGES, ",
                 "topics.ensure(name, 1, ",
             ),
@@ -228,7 +228,7 @@ DOCTOR = (
         "an error says what to do",
         (
             Edit(
-                "coordinator/starting/same_topics.py",
+                "coordinator/starting/topics/same_topics.py",
                 "WITH_TOMBSTONES if fact.compacted or output.compacted else WITH_DELETION",
                 "WITH_DELETION",
             ),
@@ -319,7 +319,7 @@ DOCTOR = (
         "an error is told",
         (
             Edit(
-                "coordinator/starting/same_topics.py",
+                "coordinator/starting/topics/same_topics.py",
                 "deleted = sorted(written & known.keys() - topics.names())",
                 "deleted = sorted(written & {spec.name})",
             ),

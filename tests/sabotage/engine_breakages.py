@@ -979,7 +979,7 @@ ENGINE = (
         "stranger-before-successor",
         "A run that slept takes its successor's output for a stranger's, and does not say who replaced it.",
         "5 fences",
-        (Edit("coordinator/starting/same_topics.py", "    writer.confirm()\n    own = ", "    own = "),),
+        (Edit("coordinator/starting/topics/same_topics.py", "    writer.log.confirm()\n    own = ", "    own = "),),
         (
             "tests/simulator/test_scenarios.py::test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it[log.committed]",
         ),

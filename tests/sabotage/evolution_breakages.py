@@ -20,7 +20,7 @@ STORED_IS_FED = "        if before in self._stored:\n            return Feed(ind
 TEST_FED, TEST_TRACE = "tests/engine/test_fed.py", "tests/engine/test_trace.py"
 KINDS_FED = f"{TEST_FED}::test_what_is_fed_from_state_is_the_sum_of_all_changes"
 ODD_FED = f"{TEST_FED}::test_what_is_fed_from_state_is_that_sum_for_unusual_rows"
-SCHEMAS = "coordinator/starting/schemas.py"
+SCHEMAS = "coordinator/starting/topics/schemas.py"
 REFUSED_SCHEMA = (
     "tests/end_to_end/test_formats.py::test_a_schema_that_the_registry_refuses_is_refused_before_anything_is_recorded"
 )
@@ -297,7 +297,7 @@ EVOLUTION = (
         "a-copy-from-before-the-revision",
         "A database from before the revision in force is opened, and its steps are replayed with another circuit.",
         "3 the recorded steps",
-        (Edit("coordinator/starting/reach.py", "step < root.step:", "step < 0:"),),
+        (Edit("coordinator/starting/workers/reach.py", "step < root.step:", "step < 0:"),),
         (f"{REVISIONS}::test_a_copy_of_the_storage_folder_from_before_the_revision_is_refused",),
     ),
     Breakage(
@@ -324,7 +324,7 @@ EVOLUTION = (
         "a-plan-that-a-pattern-reads",
         "A source with a pattern of topics reads the plan documents.",
         "no silence",
-        (Edit("coordinator/starting/patterns.py", "{spec.log_topic, spec.plan_topic, ", "{spec.log_topic, "),),
+        (Edit("coordinator/starting/topics/patterns.py", "{spec.log_topic, spec.plan_topic, ", "{spec.log_topic, "),),
         ("tests/coordinator/test_patterns.py::test_the_topics_whose_whole_names_match",),
     ),
     Breakage(

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-PHASES, LAYOUTS, START = (
+PHASES, LAYOUTS, OPENING = (
     "coordinator/rescale/phases.py",
     "coordinator/starting/layouts.py",
-    "coordinator/starting/start.py",
+    "coordinator/starting/workers/opening.py",
 )
 BINDING, SLOTS, RULES = (
-    "coordinator/starting/binding.py",
+    "coordinator/starting/workers/binding.py",
     "engine/resident/slots.py",
     "io_kafka/step_log/layout_rules.py",
 )
+COMPLETION = "coordinator/checkpoints/completion.py"
 TEST_PHASES, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/coordinator/test_layouts.py"
 TEST_BINDING, TEST_SLOTS = "tests/coordinator/test_binding.py", "tests/engine/resident/test_slots.py"
 STAGING, MOVES, TRACE = "engine/run/staging.py", "engine/state/moves.py", "engine/state/trace.py"
@@ -55,8 +56,8 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/rescale/wishes.py",
-                "        core.rescale.tell(Wanted.refused)\n        self.wish = None\n",
-                "        assert core and Wanted\n        self.wish = None\n",
+                "        self._machine.tell(WantedRescale.refused)\n        self._pending = None\n",
+                "        assert WantedRescale\n        self._pending = None\n",
             ),
         ),
         ("tests/end_to_end/test_layouts.py::test_a_change_is_taken_back_while_it_waits_for_its_workers",),
@@ -89,7 +90,7 @@ LAYOUT = (
         ONE_OWNER,
         (
             Edit(
-                START,
+                OPENING,
                 "    said = owned if recorded is None else recorded.owned\n",
                 "    said = owned\n",
             ),
@@ -102,7 +103,9 @@ LAYOUT = (
         SILENCE,
         (
             Edit(
-                "coordinator/starting/same_project.py", "    if state.is_former:\n", "    if state.is_former is None:\n"
+                "coordinator/starting/project/same_project.py",
+                "    if state.is_former:\n",
+                "    if state.is_former is None:\n",
             ),
         ),
         (f"{TEST_LAYOUTS}::test_the_state_of_a_former_version_is_refused",),
@@ -220,7 +223,16 @@ LAYOUT = (
         "slots-that-were-not-copied-cut",
         "A live change does not wait for the copies of its slots, so a cut moves all of them.",
         BOUNDED,
-        (Edit(PHASES, "        if self.copies_first:\n", "        if self.copied_portions:\n"),),
+        (
+            Edit(
+                PHASES,
+                "        if not self.copied_portions or not _may_cut(self, at):\n            return None\n",
+                "        if not _may_cut(self, at):\n            return None\n"
+                "        if not self.copied_portions:\n"
+                "            (source, destination), slots = next(iter(self.ways.items()))\n"
+                "            return Cut(slots, source, destination, is_whole=True)\n",
+            ),
+        ),
         (f"{TEST_PHASES}::test_the_cuts_of_a_live_rescale_move_what_was_copied_portion_by_portion",),
     ),
     Breakage(
@@ -229,7 +241,7 @@ LAYOUT = (
         "5 fences",
         (
             Edit(
-                "coordinator/starting/standings.py",
+                "coordinator/starting/workers/standings.py",
                 "kept.get(each.worker) != each.birth and name.epoch <= epoch:",
                 "kept.get(each.worker) != each.birth:",
             ),
@@ -356,14 +368,20 @@ LAYOUT = (
         "cuts-without-a-step-between",
         "A live change makes all its cuts at one boundary.",
         BOUNDED,
-        (Edit(PHASES, "return not self.is_crowded and self.course.steps_due == 0", "return not self.is_crowded"),),
+        (Edit(PHASES, " or phase.is_crowded or course.steps_due)", " or phase.is_crowded)"),),
         (f"{TEST_PHASES}::test_between_two_cuts_of_a_live_rescale_come_as_many_steps_as_it_is_told",),
     ),
     Breakage(
         "one-step-between-two-cuts",
         "A live change lets one step go between two cuts, however long they take.",
         BOUNDED,
-        (Edit(PHASES, "replace(self.course, steps_due=steps_between, cuts", "replace(self.course, steps_due=1, cuts"),),
+        (
+            Edit(
+                PHASES,
+                "replace(self, steps_due=steps_between, cuts",
+                "replace(self, steps_due=min(1, steps_between), cuts",
+            ),
+        ),
         (f"{TEST_PHASES}::test_between_two_cuts_of_a_live_rescale_come_as_many_steps_as_it_is_told",),
     ),
     Breakage(
@@ -387,7 +405,7 @@ LAYOUT = (
         "step-within-a-round-of-a-protocol",
         "A step begins when the machines of a protocol have let some of the slots of a round move, and not all.",
         BOUNDED,
-        (Edit(PHASES, "                return self.is_within_round\n", "                return False\n"),),
+        (Edit(PHASES, "        return self.is_within_round\n", "        return False\n"),),
         (f"{TEST_PHASES}::test_a_round_of_a_protocol_ends_before_the_next_step_also_where_it_is_paused",),
     ),
     Breakage(
@@ -412,7 +430,7 @@ LAYOUT = (
                 PHASES,
                 "        return _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n",
                 "        begun = _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n"
-                "        is_kept = isinstance(self, Moving) and isinstance(begun, Weighing)\n"
+                "        is_kept = isinstance(self, MovingPortions) and isinstance(begun, Weighing)\n"
                 "        return replace(self, aim=begun.aim) if is_kept else begun  # type: ignore[return-value]\n",
             ),
         ),
@@ -508,7 +526,7 @@ LAYOUT = (
         "change-settled-by-an-older-checkpoint",
         "A checkpoint with the owners of the target ends a change, although slots have moved since it was frozen.",
         ONE_OWNER,
-        (Edit(LAYOUTS, "if target is None or not is_moved or (placed", "if target is None or (placed"),),
+        (Edit(COMPLETION, "if target is None or not is_moved or (placed", "if target is None or (placed"),),
         (f"{TEST_PHASES}::test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_settle_that",),
     ),
     Breakage(
@@ -551,7 +569,7 @@ LAYOUT = (
         ONE_OWNER,
         (
             Edit(
-                LAYOUTS,
+                COMPLETION,
                 "    return Ownership.of({worker: births[worker] for worker in staying}, placement.owned)\n",
                 "    assert state.layout is not None and births\n    return state.layout.placed\n",
             ),
@@ -703,8 +721,8 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/rescale/beside_steps.py",
-                "if isinstance(rescale.phase, Wanted) and rescale.phase.is_recruited:\n",
-                "if isinstance(rescale.phase, Moved):\n",
+                "if isinstance(self._machine.phase, WantedRescale) and self._machine.phase.is_recruited:\n",
+                "if isinstance(self._machine.phase, AllMoved):\n",
             ),
         ),
         ("tests/end_to_end/test_hosts.py::test_a_change_is_refused_if_the_host_of_a_new_worker_has_no_room",),

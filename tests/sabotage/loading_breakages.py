@@ -7,7 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 LOADS, LOADING, TABLES = (
     "coordinator/revisions/loads.py",
     "coordinator/transition/loading.py",
-    "coordinator/starting/batch_tables.py",
+    "coordinator/starting/topics/batch_tables.py",
 )
 RECORDS, STATE = "io_kafka/step_log/table_records.py", "io_kafka/step_log/state.py"
 TEST_LOADS, TEST_RULES = "tests/coordinator/test_loads.py", "tests/io_kafka/test_revision_rules.py"
@@ -49,7 +49,7 @@ LOADED = (
         "a service starts with the project that was applied",
         (
             Edit(
-                "coordinator/starting/same_project.py",
+                "coordinator/starting/project/same_project.py",
                 "with_marks_of(recorded, named).spec(named)",
                 "with_marks_of(recorded, files).spec(files)",
             ),
@@ -115,7 +115,7 @@ LOADED = (
         "an-old-copy-without-its-load",
         "An old copy of the state is opened although the steps after it read a load that is deleted.",
         "no silence: what cannot be replayed is named",
-        (Edit("coordinator/starting/reach.py", "if step < log.replayed_from:", "if step < 0:"),),
+        (Edit("coordinator/starting/workers/reach.py", "if step < log.replayed_from:", "if step < 0:"),),
         ("tests/coordinator/test_start.py::test_a_version_whose_steps_would_read_deleted_loads_is_not_opened",),
     ),
     Breakage(
@@ -138,7 +138,7 @@ LOADED = (
         (
             Edit(
                 TABLES,
-                "            writer.confirm()\n            topics.delete(lost)\n",
+                "            writer.log.confirm()\n            topics.delete(lost)\n",
                 "            topics.delete(lost)\n",
             ),
         ),
@@ -171,7 +171,7 @@ LOADED = (
         ANSWER,
         (
             Edit(
-                "coordinator/starting/patterns.py",
+                "coordinator/starting/topics/patterns.py",
                 "names = {name for name in topics.names() if not has_rows_of_tables(name)}",
                 "names = set(topics.names())",
             ),

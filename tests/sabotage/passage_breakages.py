@@ -9,7 +9,7 @@ TRANSITIONS_ = "coordinator/transition/transitions.py"
 MACHINE, FILL_CIRCUITS = "coordinator/transition/machine.py", "engine/analysis/fill_circuits.py"
 TEST_HOLDING, TEST_MACHINE = "tests/coordinator/test_holding.py", "tests/coordinator/test_transition_machine.py"
 TEST_FILLING, TEST_WORLDS = "tests/engine/test_filling.py", "tests/simulator/test_scenarios.py"
-LEADING_ON, TEST_TRANSITIONS = "coordinator/starting/leading_on.py", "tests/end_to_end/test_transitions.py"
+LEADING_ON, TEST_TRANSITIONS = "coordinator/starting/project/leading_on.py", "tests/end_to_end/test_transitions.py"
 TEST_AGAIN = "tests/end_to_end/test_reading_again.py"
 FILLED, RECORDED = "filled state is that of a fresh run", "a step runs what the log says"
 APPLIED = "a change that is asked for is applied, or refused"
@@ -160,7 +160,7 @@ PASSAGES = (
         RECORDED,
         (
             Edit(
-                "coordinator/starting/beginning.py",
+                "coordinator/starting/project/beginning.py",
                 "    if to_come is not None:\n",
                 "    if phase is not None:\n        return Beginning(marked)\n    if to_come is not None:\n",
             ),
@@ -201,9 +201,9 @@ PASSAGES = (
         APPLIED,
         (
             Edit(
-                "coordinator/loop.py",
-                "if self._to_apply is not None and self._writer.state.revisions.phase is None:",
-                "if self._to_apply is not None:",
+                "coordinator/running/requests_in_force.py",
+                "if self.to_apply is not None and not self._transitions.is_under_way:",
+                "if self.to_apply is not None:",
             ),
         ),
         (f"{TEST_TRANSITIONS}::test_a_start_applies_another_change_when_the_transition_that_it_finds_is_settled",),
@@ -222,7 +222,7 @@ PASSAGES = (
         "a project that computes the same continues its state",
         (
             Edit(
-                "coordinator/starting/same_project.py",
+                "coordinator/starting/project/same_project.py",
                 "{*state.counted, *state.nodes_in_error} & {*revision.document.numbers}",
                 "{*state.counted, *state.nodes_in_error}",
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-POSITIONS, SOURCES = "coordinator/starting/positions.py", "engine/run/sources.py"
+POSITIONS, SOURCES = "coordinator/starting/topics/positions.py", "engine/run/sources.py"
 TEST_PATTERNS, TEST_RECORDS = "tests/coordinator/test_patterns.py", "tests/io_kafka/formats/test_records.py"
 TEST_OPTIONS = "tests/stepwell/test_kafka_reader.py"
 
@@ -44,7 +44,11 @@ READERS = (
         "a-pattern-that-matches-a-part",
         "A pattern takes the topics whose names begin as it says.",
         "the batch answer",
-        (Edit("coordinator/starting/patterns.py", "re.compile(pattern).fullmatch", "re.compile(pattern).match"),),
+        (
+            Edit(
+                "coordinator/starting/topics/patterns.py", "re.compile(pattern).fullmatch", "re.compile(pattern).match"
+            ),
+        ),
         (f"{TEST_PATTERNS}::test_the_topics_whose_whole_names_match",),
     ),
     Breakage(

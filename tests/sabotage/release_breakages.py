@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 UPGRADES = "tests/end_to_end/test_upgrades.py"
-RELEASE, START = "engine/analysis/release.py", "coordinator/starting/release.py"
+RELEASE, START = "engine/analysis/release.py", "coordinator/starting/project/release.py"
 CORRECTED = f"{UPGRADES}::test_a_correction_is_made_and_everything_else_is_kept[1]"
 REBUILT = "what a release corrects is rebuilt, and outputs receive what the correction changes"
 NOT_MIXED = "no step of one release is run by another one"

@@ -96,7 +96,7 @@ STORING_OF_RUNS = (
         VERSIONS,
         (
             Edit(
-                "coordinator/starting/binding.py",
+                "coordinator/starting/workers/binding.py",
                 "if restores and expected.restorable is not None and _latest_held(held, expected) is None:",
                 "if restores and expected.restorable is not None:",
             ),
@@ -122,7 +122,7 @@ STORING_OF_RUNS = (
         VERSIONS,
         (
             Edit(
-                "coordinator/starting/start.py",
+                "coordinator/checkpoints/completion.py",
                 ", *(stored.step for stored in kept)])",
                 "])",
             ),
@@ -176,7 +176,7 @@ STORING_OF_RUNS = (
         VERSIONS,
         (
             Edit(
-                "coordinator/starting/binding.py",
+                "coordinator/starting/workers/binding.py",
                 "    held.update({n: set() for n in pools.keys() - held.keys() if any(c.standing is Standing.HELD for c in pools[n])})\n",
                 "",
             ),
@@ -283,7 +283,7 @@ STORING_OF_RUNS = (
         "companions-of-a-new-state",
         "A new pipeline begins with fewer workers than it was asked for.",
         SILENCE,
-        (Edit("coordinator/starting/shrinking.py", " or expected.is_fresh", ""),),
+        (Edit("coordinator/starting/workers/shrinking.py", " or expected.is_fresh", ""),),
         (f"{TEST_SHRINKING}::test_a_new_state_does_not_begin_with_fewer_workers_than_were_asked_for",),
     ),
     Breakage(
@@ -292,7 +292,7 @@ STORING_OF_RUNS = (
         SILENCE,
         (
             Edit(
-                "coordinator/starting/shrinking.py",
+                "coordinator/starting/workers/shrinking.py",
                 "    if not isinstance(bound, Bound):\n        return None\n",
                 "    if not isinstance(bound, Bound):\n        return Counter(candidates)\n",
             ),

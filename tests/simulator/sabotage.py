@@ -32,8 +32,10 @@ from coordinator.rescale.actions import Bury, Cut
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Staffing
 from coordinator.running import recovery
-from coordinator.starting import binding, database_names, expected_databases, positions, start
-from coordinator.starting.beginning import Beginning
+from coordinator.starting.project.beginning import Beginning
+from coordinator.starting.topics import positions
+from coordinator.starting.workers import bind_workers as binding_of_tasks
+from coordinator.starting.workers import binding, database_names, expected_databases, opening
 from coordinator.stepping import input_topics, inputs, new_nodes, stepping, views_in_error
 from coordinator.transition import machine as transition_machine
 from coordinator.transition import transitions
@@ -132,7 +134,7 @@ def division_at_the_high_watermark() -> Iterator[None]:
 
 @contextmanager
 def step_before_its_division_is_logged() -> Iterator[None]:
-    real = writer.PipelineWriter.append
+    real = transactions.FencedLog.append
 
     def append(self: Any, records: Sequence[Any]) -> None:
         if isinstance(records[0], DivisionRecord):
@@ -140,7 +142,7 @@ def step_before_its_division_is_logged() -> Iterator[None]:
         else:
             real(self, records)
 
-    with broken(writer.PipelineWriter, "append", append):
+    with broken(transactions.FencedLog, "append", append):
         yield
 
 
@@ -154,7 +156,7 @@ def division_ahead_before_it_is_logged() -> Iterator[None]:
         if action.step >= self._writer.state.steps:
             for division in self._inputs.choose_ahead(self._writer.state, action.step, ())[:1]:
                 _remember(
-                    self._writer,
+                    self._writer.log,
                     self._inputs.record(self._writer.state, self._writer.epoch, division, is_drained=False),
                 )
                 self._inputs.topics.note_announced()
@@ -166,7 +168,7 @@ def division_ahead_before_it_is_logged() -> Iterator[None]:
 def _remember(written: Any, record: DivisionRecord) -> None:
     """As if the log had the record."""
     before = written.state
-    written._log._state = replace(before.apply(record, before.offset_next), offset_next=before.offset_next)
+    written._state = replace(before.apply(record, before.offset_next), offset_next=before.offset_next)
 
 
 @contextmanager
@@ -512,25 +514,25 @@ def silent_worker_waited_for() -> Iterator[None]:
 @contextmanager
 def database_created_although_a_host_holds_it() -> Iterator[None]:
     """While the log has no checkpoint, nobody looks what the hosts hold."""
-    real = start.bind
+    real = binding_of_tasks.bind
 
     def bind(offers: Any, expected: Any, *, final: bool, restores: bool = False) -> Any:
         blind = [replace(offer, databases=()) for offer in offers] if expected.complete is None else offers
         return real(blind, expected, final=final, restores=restores)
 
-    with broken(start, "bind", bind):
+    with broken(binding_of_tasks, "bind", bind):
         yield
 
 
 @contextmanager
 def empty_database_in_place_of_one_that_is_away() -> Iterator[None]:
-    real = start.bind
+    real = binding_of_tasks.bind
 
     def bind(offers: Any, expected: Any, *, final: bool, restores: bool = False) -> Any:
         owners = {EMPTY: expected.owners[expected.complete]} if expected.complete is not None else expected.owners
         return real(offers, replace(expected, owners=owners, complete=None), final=final, restores=restores)
 
-    with broken(start, "bind", bind):
+    with broken(binding_of_tasks, "bind", bind):
         yield
 
 
@@ -548,7 +550,7 @@ def numbers_in_the_order_of_registration() -> Iterator[None]:
         created = frozenset(workers) if expected.complete is None else frozenset()
         return binding.Bound(workers, births, created, {}, versions)
 
-    with broken(start, "bind", bind):
+    with broken(binding_of_tasks, "bind", bind):
         yield
 
 
@@ -684,7 +686,7 @@ def versions_told_apart_by_number_alone() -> Iterator[None]:
 
     with (
         open_keeps_the_newer_version(),
-        broken(start, "common_version", common),
+        broken(opening, "common_version", common),
         broken(made, "common_version", common),
         broken(database.Database, "open", staticmethod(opened)),
     ):
@@ -880,7 +882,7 @@ def recovery_asks_the_members_of_the_layout() -> Iterator[None]:
 @contextmanager
 def recovery_with_the_owners_of_the_target() -> Iterator[None]:
     """The owners of the moment of the crash, instead of those of the version that was opened."""
-    real = start.open_latest
+    real = opening.open_latest
 
     def opened(made: Any, state: Any, found: Any) -> Any:
         version, owned = real(made, state, found)

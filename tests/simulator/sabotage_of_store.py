@@ -10,7 +10,7 @@ from typing import Any
 from xxhash import xxh3_128_hexdigest
 
 from coordinator.running import recovery
-from coordinator.starting import binding
+from coordinator.starting.workers import binding
 from coordinator.storing import collecting, restoring, storing
 from storage.remote import restoring as making
 from storage.remote import spool, uploading

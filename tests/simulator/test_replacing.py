@@ -42,7 +42,7 @@ class Hosts(SpreadScript):
 
         def now() -> None:
             self.is_full = True
-            self.asked.append(self.runs[run].ask_without_waiting(request))
+            self.asked.append(self.runs[run].layout.put(request))
 
         self.at[run.name, "step.complete"] = now
 

@@ -20,6 +20,7 @@ from engine.model.filling import HASHES
 from engine.resident.start_faults import NoSlots
 from faults.points import COPYING, LAYOUT, RECOVERY, REVISION, RUN_POINTS, STORE, TRANSITION, Point
 from io_kafka.clients.writer_faults import Fenced
+from io_kafka.step_log.layout_records import MoveStrategy
 from tests.simulator import circuit
 from tests.simulator.broker import Partition, Where
 from tests.simulator.oracle import LOG
@@ -68,8 +69,8 @@ class Script(World):
 
     def ask_hot_change(self, run: Process, workers: int) -> None:
         """Asked for when its first step is complete, as by a user."""
-        request = RescaleRequest(workers, "live")
-        self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_without_waiting(request)
+        request = RescaleRequest(workers, MoveStrategy("live"))
+        self.at[run.name, "step.complete"] = lambda: self.runs[run].layout.put(request)
 
     def ask_transition(
         self,
@@ -81,12 +82,12 @@ class Script(World):
     ) -> None:
         """Another project is asked for when the first step of the run is complete. `turn`: and that when it has begun."""
         request = ApplyRequest(self._spec(project, None), hold=False, chosen=Chosen(gradual=gradual))
-        self.at[run.name, "step.complete"] = lambda: self.runs[run].ask_revision_without_waiting(request)
+        self.at[run.name, "step.complete"] = lambda: self.runs[run].revision.put(request)
         if turn is not None:
             self.at[run.name, "revision.intended"] = lambda: self.ask_turn(run, turn)
 
     def ask_turn(self, run: Process, turn: TurnName) -> None:
-        self.runs[run].ask_revision_without_waiting(TurnTransition(turn))
+        self.runs[run].revision.put(TurnTransition(turn))
 
     def send_others(self, count: int) -> None:
         for number in range(count):
@@ -527,7 +528,7 @@ def test_a_transition_is_refused_while_a_run_finishes_the_steps_of_the_project_b
         world.is_renamed = True
         run = world.start(available_now=True)
         request = ApplyRequest(world._spec(circuit.FROM_STATE, None), hold=False)
-        world.at[run.name, "recovery.opened"] = lambda: world.runs[run].ask_revision_without_waiting(request)
+        world.at[run.name, "recovery.opened"] = lambda: world.runs[run].revision.put(request)
         world.run_to_the_end()
         assert world.ended[run] is None
         assert (world.oracle.seen["revisions"], world.oracle.seen["intents"]) == (2, 0)
@@ -545,9 +546,7 @@ def test_a_transition_is_refused_once_the_service_was_asked_to_stop() -> None:
         def ask() -> None:
             requests = world.runs[run]
             requests.ask("stop")
-            asked.append(
-                requests.ask_revision_without_waiting(ApplyRequest(world._spec(circuit.FROM_STATE, None), False))
-            )
+            asked.append(requests.revision.put(ApplyRequest(world._spec(circuit.FROM_STATE, None), False)))
 
         world.at[run.name, "step.complete"] = ask
         world.run_to_the_end()

@@ -9,6 +9,7 @@ import pytest
 
 from coordinator.rescale.requests import ReplaceRequest, RescaleRequest
 from engine.resident.start_faults import NoSlots
+from io_kafka.step_log.layout_records import MoveStrategy
 from tests.sampling import sampled
 from tests.simulator.scheduler import Process
 from tests.simulator.test_scenarios import MANY_KEYS, ROWS, STORE_WEATHER, WEATHER, Script
@@ -133,8 +134,8 @@ def test_a_host_is_lost_during_a_change_of_the_layout(workers: int, point: str) 
     with world.alive():
         run_for_a_while(world)
         run = world.start(available_now=True)
-        request = RescaleRequest(workers, "live")
-        world.at[run.name, "step.complete"] = lambda: world.runs[run].ask_without_waiting(request)
+        request = RescaleRequest(workers, MoveStrategy("live"))
+        world.at[run.name, "step.complete"] = lambda: world.runs[run].layout.put(request)
         world.at[run.name, point] = world.lose
         world.run_to_the_end()
         assert world.workers() == 2
@@ -254,7 +255,7 @@ def test_a_host_that_is_lost_while_it_is_replaced_needs_no_replacement_any_more(
             world.lose()
             world.alarm(4, lambda: world.away.discard(LOST))
 
-        world.at[run.name, "step.complete"] = lambda: world.runs[run].ask_without_waiting(ReplaceRequest(LOST))
+        world.at[run.name, "step.complete"] = lambda: world.runs[run].layout.put(ReplaceRequest(LOST))
         world.at[run.name, "layout.intended"] = lose
         world.run_to_the_end()
         assert world.ended[run] is None and world.workers() == 2

@@ -37,7 +37,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.writer_faults import Fenced, OutcomeUnknown
 from io_kafka.errors import BrokerRefused, BrokerUnreachable, NoLeader, ReadDeadline
 from io_kafka.step_log.division import StepLimits
-from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
+from io_kafka.step_log.layout_records import CutProtocol, MoveStrategy, RescaleMode
 from io_kafka.step_log.records import CheckpointStored
 from protocols.planners import PLANNERS
 from storage.errors import WriterBlocked
@@ -227,8 +227,8 @@ class World:
                 self.resume(process)
         self._producers.finish()
         for requests in self.runs.values():
-            requests.ask_without_waiting(PauseRequest(False))
-            requests.ask_revision_without_waiting(self._turn())
+            requests.layout.put(PauseRequest(False))
+            requests.revision.put(self._turn())
             requests.ask("resume")
             requests.ask("stop")
         self.run_to_the_end()
@@ -240,7 +240,7 @@ class World:
             last = self.start(available_now=True)
             self._slots_come_at = self.now + SLOTS_COME_SECONDS
             if self.oracle.revisions.waits:
-                self.runs[last].ask_revision_without_waiting(self._turn())
+                self.runs[last].revision.put(self._turn())
             self.run_to_the_end()
             fault = self.ended.get(last, KeyError)
             is_told = isinstance(fault, ViewsInError) and self.oracle.is_in_error
@@ -580,7 +580,7 @@ class World:
             budget_bytes = self.rng.choice(BUDGETS) if mode == "live" else None
             policy = self.rng.choice(POLICIES)
             request: LayoutRequest = RescaleRequest(
-                self.rng.choice(SIZES), mode, policy, budget_bytes=budget_bytes, protocol=protocol
+                self.rng.choice(SIZES), MoveStrategy(mode, protocol, budget_bytes), policy
             )
             if len(self.hosts) > 1 and self.rng.random() < REPLACED_CHANCE:
                 request = ReplaceRequest(self.rng.choice(self.hosts))
@@ -592,7 +592,7 @@ class World:
                 )
             self.tell(f"{process.name} is asked: {request}")
             self.count(f"asked: {type(request).__name__}")
-            self.runs[process].ask_without_waiting(request)
+            self.runs[process].layout.put(request)
 
     def _revision(self) -> None:
         """A user asks for another project, or for something of the transition under way."""
@@ -617,7 +617,7 @@ class World:
         told = request.what if isinstance(request, TurnTransition) else "another project"
         self.tell(f"{process.name} is asked: {told}")
         self.count(f"asked: {told}")
-        self.runs[process].ask_revision_without_waiting(request)
+        self.runs[process].revision.put(request)
 
     def _turn(self) -> TurnTransition:
         return TurnTransition(self.rng.choice(TURNS_OF_WAITING if self.oracle.revisions.waits else TURNS))

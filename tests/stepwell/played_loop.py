@@ -44,7 +44,7 @@ class PlayedLoop:
 
     def _run(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
-            for asked in self.requests.take_revision():
+            for asked in self.requests.revision.take():
                 self._settle(asked)
 
     def _settle(self, asked: PendingRequest[RevisionRequest]) -> None:

@@ -55,7 +55,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """What the command finds in the files, which Spark would plan."""
 
     def have(found: Planned, key: str | None = None, number: int = 4) -> None:
-        look = plan.Look(found, number, key_of_project(a_spec()) if key is None else key)
+        look = plan.PlanLook(found, number, key_of_project(a_spec()) if key is None else key)
         monkeypatch.setattr(plan, "look_at", lambda project, chosen: replace(look, chosen=chosen))
 
     have(a_plan())
@@ -149,19 +149,19 @@ def test_a_mistake_of_ours_while_the_service_plans_is_told(line: CommandLine, pl
 def test_the_loop_answers_every_request_also_at_the_end() -> None:
     requests = Requests()
     asked = [
-        requests.ask_revision_without_waiting(TurnTransition("abort")),
-        requests.ask_without_waiting(PauseRequest(True)),
+        requests.revision.put(TurnTransition("abort")),
+        requests.layout.put(PauseRequest(True)),
     ]
     assert requests.wait(0), "a request wakes the loop"
-    assert requests.take_revision() == asked[:1] and requests.take_revision() == []
-    late = requests.ask_revision_without_waiting(TurnTransition("pause"))
+    assert requests.revision.take() == asked[:1] and requests.revision.take() == []
+    late = requests.revision.put(TurnTransition("pause"))
     requests.end()
     assert late.done.is_set() and isinstance(late.fault, TransitionRefused) and "has ended" in str(late.fault)
     with pytest.raises(TransitionRefused, match="is ending"):
-        requests.ask_revision(TurnTransition("pause"), 1.0)
+        requests.revision.ask(TurnTransition("pause"), 1.0)
     requests = Requests()
     with pytest.raises(TransitionRefused, match=r"not answered within 0\.01 s.*`stepwell revision show`"):
-        requests.ask_revision(TurnTransition("pause"), 0.01)
+        requests.revision.ask(TurnTransition("pause"), 0.01)
 
 
 # apply
@@ -187,9 +187,9 @@ def test_tables_that_are_to_be_loaded_anew_reach_the_plan_and_the_loop(
 ) -> None:
     asked: list[Any] = []
 
-    def look_at(project: Any, chosen: Chosen) -> plan.Look:
+    def look_at(project: Any, chosen: Chosen) -> plan.PlanLook:
         asked.append(chosen.reload)
-        return plan.Look(a_plan(), 4, key_of_project(a_spec()), chosen)
+        return plan.PlanLook(a_plan(), 4, key_of_project(a_spec()), chosen)
 
     monkeypatch.setattr(plan, "look_at", look_at)
     with playing(line, leading(SETTLED)) as loop:
@@ -204,7 +204,7 @@ def test_tables_that_are_to_be_loaded_anew_reach_the_plan_and_the_loop(
 def test_a_table_that_is_not_there_is_told_before_the_service_is_asked(
     line: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def look_at(project: Any, chosen: Chosen) -> plan.Look:
+    def look_at(project: Any, chosen: Chosen) -> plan.PlanLook:
         chosen_tables(chosen.reload, ())
         raise AssertionError
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from base.options import Mode
-from coordinator.starting.circuit_file import StateOwner
+from coordinator.starting.workers.circuit_file import StateOwner
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.commands.doctor import examine

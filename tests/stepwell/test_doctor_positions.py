@@ -47,7 +47,7 @@ def log(checkpoint: int | None, *starts: int, next_: int) -> Any:
         next_offsets={IN: next_, TopicPartition("gone", 0): 5},
         divisions=divisions,
         checkpoints=() if checkpoint is None else (SimpleNamespace(step=checkpoint),),
-        topics={"in": SimpleNamespace(id="a")},
+        topics={"in": SimpleNamespace(topic="in", id="a")},
     )
 
 

@@ -14,14 +14,14 @@ from stepwell.lowering.driver import survey as lowered
 from stepwell.planning.pipeline import plan_project
 from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve
-from stepwell.project.kafka_options import Place, reader_spec
+from stepwell.project.kafka_options import LoadPlace, reader_spec
 from stepwell.project.settings import load_settings
 from stepwell.project.tables import SourceSpec
 from tests.stepwell.folder import SPEC, project
 
 BROKERS = SPEC + "configuration:\n  kafka.bootstrap.servers: 'host1:1,host2:2'\n"
 HEAD = "from pyspark import pipelines as dp\nfrom pyspark.sql import SparkSession\nfrom pyspark.sql.functions import col, from_json\n"
-PLACE = Place(Location("transformations/a.py", 7), "v")
+PLACE = LoadPlace(Location("transformations/a.py", 7), "v")
 SETTINGS = load_settings({"kafka.bootstrap.servers": "host1:1,host2:2", "kafka.sasl.mechanism": "PLAIN"})
 SERVERS = {"kafka.bootstrap.servers": "host1:1,host2:2"}
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from coordinator.automatic.choice import Limits, Surroundings
+from coordinator.automatic.choice import Surroundings, WorkersLimits
 from coordinator.automatic.load import LoadSample, StepClass
 from coordinator.automatic.machine import AutoMachine
 from coordinator.automatic.recorded import LOAD_FILE, LoadFile
@@ -34,7 +34,7 @@ def line(tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path, "127.0.0.1:1", tmp_path / "cache")
 
 
-def told(limits: Limits | None = None, workers: int = 3) -> dict[str, Any] | None:
+def told(limits: WorkersLimits | None = None, workers: int = 3) -> dict[str, Any] | None:
     """As a status has it after a sample of a load that three workers manage."""
     machine = AutoMachine(10_000, limits)
     machine.take(LoadSample(10.0, 1.0, 100, 100, 0, workers, {7: StepClass(1, 100, 10.0)}), Surroundings())
@@ -42,7 +42,9 @@ def told(limits: Limits | None = None, workers: int = 3) -> dict[str, Any] | Non
 
 
 def accepting(loop: Loop, asked: Any) -> None:
-    loop.board.update(automatic=None if asked.bounds is None else told(Limits(asked.bounds.min, asked.bounds.max)))
+    loop.board.update(
+        automatic=None if asked.bounds is None else told(WorkersLimits(asked.bounds.min, asked.bounds.max))
+    )
 
 
 # The endpoint and the commands
@@ -148,12 +150,12 @@ def test_the_metrics_and_the_status_have_the_last_decision() -> None:
         return {name: value for name, value in samples_of(board).items() if name.startswith("auto_")}
 
     assert {name for name, value in numbers().items() if value} == {"auto_decision:off"}
-    board.update(automatic=told(Limits(2, 8)))
+    board.update(automatic=told(WorkersLimits(2, 8)))
     found = numbers()
     assert (found["auto_on"], found["auto_workers_min"], found["auto_workers_max"]) == (1, 2, 8)
     assert found["auto_decision:watching"] == 1 and found["auto_decision:off"] == 0
     assert found["auto_workers"] == 3 and found["auto_arrived_per_second"] == 10
-    board.update(automatic=told(Limits(4, 8)))
+    board.update(automatic=told(WorkersLimits(4, 8)))
     assert numbers()["auto_decision:bounds"] == 1 and numbers()["auto_workers"] == 4
     automatic = board.show()["automatic"]
     assert automatic_text(automatic) == (

@@ -19,6 +19,7 @@ from coordinator.requests import PendingRequest, Requests
 from coordinator.rescale.requests import LayoutIsAsAsked, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import DynamicShards, FixedShards
+from io_kafka.step_log.layout_records import MoveStrategy
 from io_kafka.step_log.records import Claim, Record
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands import common, steps
@@ -83,7 +84,7 @@ class Loop:
 
     def _run(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
-            for asked in (*self.requests.take_layout(), *self.requests.take_automatic()):
+            for asked in (*self.requests.layout.take(), *self.requests.automatic.take()):
                 self._settle(asked)
 
     def _settle(self, asked: PendingRequest[Any]) -> None:
@@ -146,7 +147,10 @@ def test_the_endpoint_validates_a_change_and_hands_it_to_the_loop(line: CommandL
 
         full = {"workers": 3, "mode": "cold", "policy": "dynamic", "budget_bytes": 4000, "budget_ms": 20}
         assert post("change", workers=3).status_code == post("change", **full).status_code == 200
-        assert loop.seen == [RescaleRequest(3, "live"), RescaleRequest(3, "cold", DynamicShards(0.5), 4000, 20.0)]
+        assert loop.seen == [
+            RescaleRequest(3, MoveStrategy("live")),
+            RescaleRequest(3, MoveStrategy("cold", "batches", 4000, 20.0), DynamicShards(0.5)),
+        ]
         wrong = (
             {},
             {"workers": 0},
@@ -199,7 +203,7 @@ def test_a_change_is_followed_until_it_is_settled(line: CommandLine) -> None:
         words = ("--budget", "4m,20ms", "--dynamic", "--protocol", "icadd", "--json")
         ended = line.here("layout", "change", "--workers", "3", *words)
         assert ended.code == 0 and [member["slots"] for member in ended.json["members"]] == [*THIRDS.values()]
-        assert loop.seen == [RescaleRequest(3, "live", DynamicShards(0.5), 4 << 20, 20.0, "icadd")]
+        assert loop.seen == [RescaleRequest(3, MoveStrategy("live", "icadd", 4 << 20, 20.0), DynamicShards(0.5))]
         told = line.here("layout", "show")
         assert "layout 1 (changed): 8 shards, fixed policy" in told.out and "here" in told.out and "33.3 %" in told.out
 
@@ -269,7 +273,7 @@ def test_a_mode_of_an_earlier_release_means_the_present_one(line: CommandLine) -
     with playing(line, accept) as loop:
         ended = line.here("layout", "change", "--workers", "3", "--mode", "hot", "--no-wait")
         assert ended.code == 0 and "there is no mode hot any more" in ended.err and "to 3 workers, live" in ended.out
-        assert [asked.mode for asked in loop.seen] == ["live"]
+        assert [asked.strategy.mode for asked in loop.seen] == ["live"]
     assert RescaleBody.model_validate({"workers": 3, "mode": "hot"}).mode == "live"
 
 

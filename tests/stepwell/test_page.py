@@ -27,7 +27,7 @@ from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.page import access as access_module
 from stepwell.service.page.access import TICKET_SECONDS_MAX, TICKETS_MAX, Access
 from stepwell.service.page.content import SECTIONS, Shown, sections_of
-from stepwell.service.page.graph import PipelineGraph, Place, drawing_of, graph_of
+from stepwell.service.page.graph import GridPlace, PipelineGraph, drawing_of, graph_of
 from stepwell.service.page.rates import Rate, Rates
 from stepwell.service.page.routes import HEADERS, page_of
 from stepwell.service.page.rows import ROWS_MAX, STATE_BYTES_MAX, NoRows, kept_views, rows_table, view_to_read
@@ -134,7 +134,7 @@ def test_the_order_of_a_layer_avoids_crossings() -> None:
     drawing = drawing_of(graph)
     rows = [(path[0].row, path[1].row) for path in drawing.paths]
     assert all((a < c) == (b < d) for (a, b), (c, d) in itertools.combinations(rows, 2)), rows
-    assert drawing.boxes[0] == Place(0, 0)
+    assert drawing.boxes[0] == GridPlace(0, 0)
 
 
 # What it shows

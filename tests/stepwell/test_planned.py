@@ -26,9 +26,9 @@ from bench.sql.suites import tpch
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.loads import with_loads, with_recorded_loads
-from coordinator.revisions.plan_parts import OutputPlan, Refusal, ViewPlan
+from coordinator.revisions.plan_parts import OutputPlan, PlanRefusal, ViewPlan
 from coordinator.revisions.planned import Planned, plan_change
-from coordinator.revisions.recorded import Recorded
+from coordinator.revisions.recorded import RecordedProject
 from engine.model import numbers
 from engine.model.circuit import Circuit, Node
 from engine.model.rows import Source
@@ -633,7 +633,7 @@ def under_another_name(node: Node) -> Node:
 
 
 def test_every_refusal_says_what_to_do() -> None:
-    refusal = Refusal(
+    refusal = PlanRefusal(
         "other_key",
         "output o",
         "views.sql:3",
@@ -686,7 +686,7 @@ class Command:
     spark: SparkSession
 
     def run(self, spec: Path, in_force: PlanDocument, *options: str, under_way: int | None = None) -> Result:
-        found = Recorded(4, in_force, facts_of(in_force), under_way)
+        found = RecordedProject(4, in_force, facts_of(in_force), under_way)
         self.monkeypatch.setattr(plan, "read_recorded", lambda project, now: found)
         self.monkeypatch.setattr(
             plan, "planning_session", lambda project: nullcontext((self.spark, KeptDefinitions.nothing()))

@@ -26,8 +26,8 @@ from base.version import VersionId
 from coordinator.goal import Goal
 from coordinator.pipeline import Pipeline
 from coordinator.requests import Requests
-from coordinator.starting.circuit_file import read_owner
 from coordinator.starting.errors import CircuitChanged
+from coordinator.starting.workers.circuit_file import read_owner
 from coordinator.status import StatusBoard
 from engine.model.circuit import Circuit
 from engine.resident.spark_launcher import spark_cluster

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from coordinator.checkpoints.questions import NoAnswer
 from coordinator.revisions.requests import TransitionRefused, TurnTransition
-from coordinator.revisions.view import PHASES, ChangedViews, Difference
+from coordinator.revisions.view import PHASES, ChangedViews, ViewDifference
 from coordinator.status import StatusBoard
 from io_kafka.errors import BrokerUnreachable
 from io_kafka.step_log.records import Claim
@@ -228,7 +228,7 @@ def test_a_transition_in_words() -> None:
 def test_texts_of_users_are_no_markup() -> None:
     console = Console(file=StringIO(), highlight=False, width=200)
     shown = held(
-        "view [red]a[/red]: [/]", differences=(Difference("[bold]v", 1, 0),), views=ChangedViews(new=("[bold]v",))
+        "view [red]a[/red]: [/]", differences=(ViewDifference("[bold]v", 1, 0),), views=ChangedViews(new=("[bold]v",))
     )
     console.print(*whole_text(shown))
     text = console.file.getvalue()  # type: ignore[attr-defined]

@@ -34,7 +34,7 @@ from io_kafka.errors import (
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.records import DivisionRecord, InputRange, Record
 from stepwell.doctor import rights
-from stepwell.doctor.rights import Wanted, right_checks
+from stepwell.doctor.rights import WantedRights, right_checks
 from tests.io_kafka.test_topics import eventually
 from tests.secured_broker import CLIENT_NAME, SecuredBroker, words_of
 
@@ -138,7 +138,7 @@ def test_a_password_that_is_changed_while_a_client_lives_is_waited_for(secured: 
 
 NAME = "shop"
 LOG, PLANS, ID = log_topic_of(NAME), plan_topic_of(NAME), transactional_id_of(NAME)
-WANTED = Wanted(
+WANTED = WantedRights(
     {
         LOG: frozenset(rights.STEP_LOG),
         PLANS: frozenset(rights.PLANS),
@@ -197,12 +197,12 @@ def test_doctor_finds_each_right_that_is_missing_and_no_other(allowed: SecuredBr
 def test_a_check_of_a_transactional_id_fences_nobody(allowed: SecuredBroker) -> None:
     settings = settings_of(allowed)
     writer = PipelineWriter(FencedLog(settings, ID, LOG))
-    writer.start(Claimant(NAME, "h", 1))
-    producer = writer._log._producer
+    writer.log.start(Claimant(NAME, "h", 1))
+    producer = writer.log._producer
     assert may_use_transactional_id(settings, ID)
-    writer.append([division(writer)])
-    assert writer._log._producer is producer, "the writer had to be renewed"
-    writer.close()
+    writer.log.append([division(writer)])
+    assert writer.log._producer is producer, "the writer had to be renewed"
+    writer.log.close()
 
 
 def division(writer: PipelineWriter) -> DivisionRecord:
@@ -252,8 +252,8 @@ def test_a_log_that_the_user_may_not_see_is_not_taken_for_one_that_is_gone(allow
 def test_nobody_needs_a_right_on_the_group(allowed: SecuredBroker) -> None:
     """`allowed` has granted none."""
     writer = PipelineWriter(FencedLog(settings_of(allowed), ID, LOG))
-    writer.start(Claimant(NAME, "h", 1))
-    writer.close()
+    writer.log.start(Claimant(NAME, "h", 1))
+    writer.log.close()
     state = StepLogReader(settings_of(allowed), LOG).read()
     assert state.offset_next > 0
 
@@ -261,11 +261,11 @@ def test_nobody_needs_a_right_on_the_group(allowed: SecuredBroker) -> None:
 def test_a_log_that_cannot_be_truncated_is_told_once_an_hour(allowed: SecuredBroker) -> None:
     settings, now = settings_of(allowed), [0.0]
     writer = PipelineWriter(FencedLog(settings, ID, LOG))
-    writer.start(Claimant(NAME, "h", 1))
+    writer.log.start(Claimant(NAME, "h", 1))
     for _ in range(4):
-        writer.append([division(writer)])
+        writer.log.append([division(writer)])
         writer.write_step(writer.state.steps, [], encoder="e")
-        writer.append([writer.state.snapshot()])
+        writer.log.append([writer.state.snapshot()])
     right = Right("topic", LOG, "Delete")
     allowed.take_away([right])
     eventually(lambda: found_missing(allowed), set(words_of(acl_lines(settings, [right])[0])))
@@ -286,7 +286,7 @@ def test_a_log_that_cannot_be_truncated_is_told_once_an_hour(allowed: SecuredBro
     now[0] += REFUSED_SECONDS
     point, told = make()
     assert point is not None and told == 0
-    writer.close()
+    writer.log.close()
 
 
 def test_a_broker_without_an_authorizer_allows_everything(secured: SecuredBroker) -> None:

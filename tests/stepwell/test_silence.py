@@ -118,7 +118,9 @@ def test_a_transition_and_a_rescale_are_followed_through_a_silence(
     transition = {"transition_last": {"number": 3, "outcome": "applied"}, "transition": None, "revision": 3}
     told = Told(tmp_path, monkeypatch, None, None, transition)
     asked = {"transition": {"number": 3, "phase": "switching"}}
-    assert transitions.follow(told.client, transitions.Expected(3, False, None), asked, quiet=True) == transition
+    assert (
+        transitions.follow(told.client, transitions.AwaitedTransition(3, False, None), asked, quiet=True) == transition
+    )
     rescale = {"layout": {"number": 2, "members": {"0": {"slots": 256}}, "outcome": "settled"}}
     told = Told(tmp_path, monkeypatch, None, None, rescale)
     assert rescales.follow(told.client, {"change": {"number": 2}}, 1, None, quiet=True) == rescale

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 
 from base.fault import Fault
-from coordinator.revisions.plan_parts import Refusal, ViewPlan
+from coordinator.revisions.plan_parts import PlanRefusal, ViewPlan
 from coordinator.revisions.planned import Planned
-from coordinator.revisions.view import ChangedViews, Difference, TransitionEnded, TransitionShown
+from coordinator.revisions.view import ChangedViews, TransitionEnded, TransitionShown, ViewDifference
 from coordinator.specification import OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
 from io_kafka.clients.settings import KafkaSettings
@@ -43,7 +43,7 @@ def over(outcome: Any = "switched", **changes: Any) -> dict[str, Any]:
 
 
 def held(why: str = "append output late_flights would take back 3 rows", **changes: Any) -> dict[str, Any]:
-    differences = (Difference("busy_routes", 12, 7),)
+    differences = (ViewDifference("busy_routes", 12, 7),)
     full = {"held_because": why, "filled": 1.0, "seconds_left": None, "differences": differences}
     return under_way("held", **{**full, **changes})
 
@@ -64,7 +64,7 @@ def a_plan(**changes: Any) -> Planned:
 
 
 NOTHING = a_plan(views=(), kept_with_state=1000, kept_share=1.0)
-REFUSAL = Refusal("expired_input", "view late", "views.sql:7", "flights/2 begins at 81,204", "Restore it")
+REFUSAL = PlanRefusal("expired_input", "view late", "views.sql:7", "flights/2 begins at 81,204", "Restore it")
 REFUSED = a_plan(refusals=(REFUSAL,))
 
 

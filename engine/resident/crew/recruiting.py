@@ -1,7 +1,7 @@
 """The tasks of a crew, from their start until they are candidates.
 
 A task that has registered is a *candidate*. It becomes a worker only when enough candidates are there, because the coordinator gives the numbers
-by the databases that the candidates' hosts hold (coordinator/starting/binding.py).
+by the databases that the candidates' hosts hold (coordinator/starting/workers/binding.py).
 """
 
 from __future__ import annotations

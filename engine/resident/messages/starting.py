@@ -66,7 +66,7 @@ class Welcome(Notice):
 
 class Accompany(Notice):
     """The candidate starts so many *companions*: processes beside its own that register as it has done, and end with it at the latest. They make
-    up for task slots that are missing (coordinator/starting/shrinking.py)."""
+    up for task slots that are missing (coordinator/starting/workers/shrinking.py)."""
 
     count: int
 

@@ -36,7 +36,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import catalyst_type
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal_key
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import PlanOutput, Relation
 from stepwell.lowering.rules import deduplicate, sessions
 from stepwell.lowering.rules.aggregate_calls import read_calls
 from stepwell.lowering.rules.aggregate_functions import Call, result_type
@@ -55,12 +55,12 @@ def build_aggregate(context: Lowering, node: TreeNode) -> Relation:
         node = in_order_of_use(node, number)
     closing = closing_of(context, node)
     child, order = keep_order(context, node)
-    results = [Output(expression_id(item), rewrite_pivot(unalias(item))) for item in node["aggregateExpressions"]]
+    results = [PlanOutput(expression_id(item), rewrite_pivot(unalias(item))) for item in node["aggregateExpressions"]]
     grouping: Sequence[TreeNode] = node["groupingExpressions"]
     if values := _duplicates_dropped(node, context.analysed):
         keys = [expression_id(key) for key in grouping if not _is_constant(key)]
         kept = deduplicate.by_key(context, child, keys, order)
-        return context.project(kept, (Output(output.id, values[output.id]) for output in results))
+        return context.project(kept, (PlanOutput(output.id, values[output.id]) for output in results))
     if node.get("sessionWindow") is not None:
         child, grouping = sessions.build_sessions(context, child, grouping, node["sessionWindow"], closing)
     type_of = partial(context.type_over_outputs, relation=child)
@@ -80,7 +80,7 @@ def build_groups(
     context: Lowering,
     child: Relation,
     grouping: Sequence[TreeNode],
-    results: Sequence[Output],
+    results: Sequence[PlanOutput],
     order: Sequence[TreeNode] = (),
 ) -> Relation:
     """One row per group of `child` with these results, which are expressions over the keys and over aggregate calls. `order`: that of the
@@ -104,7 +104,7 @@ class _Grouped:
     child: Relation
     grouping: Sequence[TreeNode]
     calls: dict[Hashable, Call]
-    results: Sequence[Output]
+    results: Sequence[PlanOutput]
     closing: Closing | None
 
 
@@ -112,7 +112,7 @@ def _aggregate(context: Lowering, of: _Grouped) -> Relation:
     child, calls, closing = of.child, of.calls, of.closing
     keys = _keys(context, child, of.grouping)
     positions = {canonical(key.tree): position for position, key in reversed(list(enumerate(keys)))}
-    arguments: list[Output] = []
+    arguments: list[PlanOutput] = []
 
     def type_of(tree: TreeNode) -> Any:
         return catalyst_type(context.type_over_outputs(tree, child))
@@ -121,7 +121,7 @@ def _aggregate(context: Lowering, of: _Grouped) -> Relation:
         argument = call.argument(type_of)
         if argument is not None and canonical(argument) not in positions:
             positions[canonical(argument)] = len(keys) + len(arguments)
-            arguments.append(Output(context.fresh(), argument))
+            arguments.append(PlanOutput(context.fresh(), argument))
     below = context.materialise(context.project(child, (*keys, *arguments)))
     types = context.builder.types(below.node)
     group = tuple(range(len(keys)))
@@ -182,7 +182,7 @@ def _count_distinct_rows(context: Lowering, of: _Grouped) -> Relation:
         found = [Call("count", row, condition=first.condition).argument(type_of) for row in first.rows]
     else:
         child, found = context.filter(child, first.condition), list(first.rows)
-    rows = (*keys, *(Output(context.fresh(), argument) for argument in found if argument is not None))
+    rows = (*keys, *(PlanOutput(context.fresh(), argument) for argument in found if argument is not None))
     below = context.materialise(context.project(child, rows))
     types = context.builder.types(below.node)
     distinct = context.add(_distinct(below.node, types, closing), below.columns)
@@ -192,10 +192,10 @@ def _count_distinct_rows(context: Lowering, of: _Grouped) -> Relation:
     return _results(context, relation, of, [0])
 
 
-def _keys(context: Lowering, child: Relation, grouping: Sequence[TreeNode]) -> list[Output]:
+def _keys(context: Lowering, child: Relation, grouping: Sequence[TreeNode]) -> list[PlanOutput]:
     keys = []
     for tree in grouping:
-        keys.append(Output(context.fresh(), normal_key(tree, context.type_over_outputs(tree, child))))
+        keys.append(PlanOutput(context.fresh(), normal_key(tree, context.type_over_outputs(tree, child))))
     return keys
 
 
@@ -216,7 +216,7 @@ def _results(context: Lowering, relation: Relation, of: _Grouped, places: Sequen
             return None
         return known.get(canonical(tree))
 
-    return context.project(relation, (Output(output.id, transform(output.tree, replace)) for output in of.results))
+    return context.project(relation, (PlanOutput(output.id, transform(output.tree, replace)) for output in of.results))
 
 
 def _duplicates_dropped(node: TreeNode, analysed: Analysed) -> dict[int, TreeNode]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.rules.aggregate_functions import READERS, Call, Written
+from stepwell.lowering.rules.aggregate_functions import READERS, Call, WrittenCall
 from stepwell.lowering.trees import canonical, expression_id, with_typed_nulls
 
 _SKETCH_REMEDY = "A sketch cannot take a row back: use approx_count_distinct, percentile_approx or count with GROUP BY, which are exact here"
@@ -61,7 +61,7 @@ def read_calls(
             raise _refusal(function, analysed)
         arguments = tuple(beside.get(_row(part), {}).values())
         calls[key] = reader(
-            Written(
+            WrittenCall(
                 _same(function, arguments),
                 bool(part["isDistinct"]),
                 filter=condition,

@@ -64,7 +64,7 @@ class Call:
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class WrittenCall:
     """A call as it is in the plan. `type_of`: the type of an expression. `beside`: for first and last, the arguments of all calls of the same
     function with the same FILTER. `order`: the ORDER BY of the rows below."""
 
@@ -100,7 +100,7 @@ class Written:
         return fields
 
 
-Reader = Callable[[Written], Call]
+Reader = Callable[[WrittenCall], Call]
 
 
 def struct(*fields: tuple[str, TreeNode]) -> TreeNode:
@@ -109,7 +109,7 @@ def struct(*fields: tuple[str, TreeNode]) -> TreeNode:
     return TreeNode("CreateNamedStruct", {"children": list(children)}, children)
 
 
-def _count(written: Written) -> Call:
+def _count(written: WrittenCall) -> Call:
     arguments = written.children
     if all(argument.kind == "Literal" and argument["value"] is not None for argument in arguments):
         one = literal("true", "boolean") if written.distinct else None  # a value that is the same in every row
@@ -124,7 +124,7 @@ def _count(written: Written) -> Call:
 
 
 def _linear(function: AggregateFunction, tried: AggregateFunction) -> Reader:
-    def read(written: Written) -> Call:
+    def read(written: WrittenCall) -> Call:
         mode = written.function.get("evalMode")
         if mode not in (None, "ANSI", "TRY"):
             is_interval = is_months(type_ := written.type_of(written.children[0])) or pa.types.is_duration(type_)
@@ -139,7 +139,7 @@ def _linear(function: AggregateFunction, tried: AggregateFunction) -> Reader:
 
 
 def _extreme(function: AggregateFunction) -> Reader:
-    def read(written: Written) -> Call:
+    def read(written: WrittenCall) -> Call:
         value = written.children[0]
         type_ = written.type_of(value)
         if DESCENDING in str(type_):
@@ -160,7 +160,7 @@ def _extreme(function: AggregateFunction) -> Reader:
 def _by(function: AggregateFunction) -> Reader:
     """max_by and min_by. Of several rows with the same y, max_by has the greatest x and min_by the least."""
 
-    def read(written: Written) -> Call:
+    def read(written: WrittenCall) -> Call:
         value, by = written.children
         rows = struct(("key", normal_key(by, written.type_of(by))), ("value", value))
         return Call(function, rows, False, written.where(by), part=1)
@@ -168,7 +168,7 @@ def _by(function: AggregateFunction) -> Reader:
     return read
 
 
-def _by_k(written: Written) -> Call:
+def _by_k(written: WrittenCall) -> Call:
     """max_by(x, y, k) and min_by(x, y, k). Of several rows with the same y, the least x comes first."""
     value, by, number = written.children
     if number.kind != "Literal":
@@ -180,15 +180,15 @@ def _by_k(written: Written) -> Call:
     return Call("first_k", rows, written.distinct, written.where(by), field=1, parameters=(float(number["value"]),))
 
 
-def _first(written: Written) -> Call:
+def _first(written: WrittenCall) -> Call:
     return _of_row("min", written)
 
 
-def _last(written: Written) -> Call:
+def _last(written: WrittenCall) -> Call:
     return _of_row("max", written)
 
 
-def _of_row(function: AggregateFunction, written: Written) -> Call:
+def _of_row(function: AggregateFunction, written: WrittenCall) -> Call:
     """first and last: the values of the first or last row in order. Without ORDER BY, the order is that of the arguments."""
     value = written.children[0]
     nullable = not written.function["ignoreNulls"]
@@ -204,7 +204,7 @@ def _of_row(function: AggregateFunction, written: Written) -> Call:
 
 
 def _moment(function: AggregateFunction) -> Reader:
-    def read(written: Written) -> Call:
+    def read(written: WrittenCall) -> Call:
         _nulls_for_nothing(written)
         return Call(function, written.children[0], written.distinct, written.filter)
 
@@ -214,7 +214,7 @@ def _moment(function: AggregateFunction) -> Reader:
 def _pair(function: AggregateFunction, *, y_first: bool = False) -> Reader:
     """`y_first`: the function is written f(y, x)."""
 
-    def read(written: Written) -> Call:
+    def read(written: WrittenCall) -> Call:
         _nulls_for_nothing(written)
         x, y = reversed(written.children) if y_first else written.children
         return Call(function, struct(("x", x), ("y", y)), written.distinct, written.where(x, y))
@@ -222,7 +222,7 @@ def _pair(function: AggregateFunction, *, y_first: bool = False) -> Reader:
     return read
 
 
-def _nulls_for_nothing(written: Written) -> None:
+def _nulls_for_nothing(written: WrittenCall) -> None:
     if written.function.get("nullOnDivideByZero", True) is False:
         raise UnsupportedPlan(
             written.function.kind,
@@ -232,7 +232,7 @@ def _nulls_for_nothing(written: Written) -> None:
 
 
 def _collect(function: AggregateFunction, *, once: bool) -> Reader:
-    def read(written: Written) -> Call:
+    def read(written: WrittenCall) -> Call:
         value = written.children[0]
         once_ = once or written.distinct
         if once_:
@@ -247,7 +247,7 @@ def _collect(function: AggregateFunction, *, once: bool) -> Reader:
     return read
 
 
-def _listagg(written: Written) -> Call:
+def _listagg(written: WrittenCall) -> Call:
     value, separator, *orders = written.children
     if separator.kind != "Literal":
         raise UnsupportedPlan(
@@ -264,21 +264,21 @@ def _listagg(written: Written) -> Call:
 
 
 def _values(function: AggregateFunction) -> Reader:
-    def read(written: Written) -> Call:
+    def read(written: WrittenCall) -> Call:
         value = written.normal(written.children[0]) if written.distinct else written.children[0]
         return Call(function, value, written.distinct, written.filter)
 
     return read
 
 
-def _mode(written: Written) -> Call:
+def _mode(written: WrittenCall) -> Call:
     greatest = written.function.get("reverseOpt") is False
     value = written.normal(written.children[0])
     return Call("mode", value, False, written.filter, parameters=(float(greatest),))
 
 
 def _percentile(function: AggregateFunction) -> Reader:
-    def read(written: Written) -> Call:
+    def read(written: WrittenCall) -> Call:
         value, fraction = written.children[:2]
         if written.function.get("legacyCalculation"):
             raise UnsupportedPlan(
@@ -320,7 +320,7 @@ def _one(frequency: TreeNode) -> None:
         )
 
 
-def _approximate_count(written: Written) -> Call:
+def _approximate_count(written: WrittenCall) -> Call:
     """The exact number, which is within every error that may be asked for. Spark's sketch cannot take a value back."""
     return Call("count", written.normal(written.children[0]), True, written.filter)
 

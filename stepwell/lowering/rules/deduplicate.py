@@ -26,7 +26,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.keys import normal
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import PlanOutput, Relation
 from stepwell.lowering.rules import event_time
 from stepwell.lowering.rules.event_time import is_above
 from stepwell.lowering.rules.order import order_below, release, sort_orders
@@ -122,5 +122,5 @@ def _normalise(context: Lowering, child: Relation, keys: Sequence[int]) -> Relat
     for output in child.outputs:
         reference = attribute(output.id, "", None)
         key = normal(reference, context.type_of(output.tree, child)) if output.id in keys else reference
-        outputs.append(Output(output.id, key))
+        outputs.append(PlanOutput(output.id, key))
     return context.materialise(context.project(child, outputs))

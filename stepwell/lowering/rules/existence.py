@@ -8,7 +8,7 @@ import pyarrow as pa
 from engine.model.aggregates import Aggregate, AggregateCall
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import PlanOutput, Relation
 from stepwell.lowering.trees import call, expression_id, literal
 
 
@@ -20,4 +20,4 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     value: TreeNode = node["item"].children[0]
     some = call("GreaterThan", left=counted.outputs[0].tree, right=literal("0", "long"))
     present = call("If", predicate=some, trueValue=value, falseValue=literal(None, value["dataType"]))
-    return context.project(counted, [Output(expression_id(node["item"]), present)])
+    return context.project(counted, [PlanOutput(expression_id(node["item"]), present)])

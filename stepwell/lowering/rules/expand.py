@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
-from stepwell.lowering.relation import Order, Output, Relation
+from stepwell.lowering.relation import PlanOutput, Relation, RowOrder
 from stepwell.lowering.rules.order import hand_on
 from stepwell.lowering.rules.union import unite
 from stepwell.lowering.trees import attribute, expression_id, literal
@@ -22,18 +22,18 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     copies = []
     for projections in node["projections"]:
         outputs = [
-            Output(identifier, _give_type(tree, type_))
+            PlanOutput(identifier, _give_type(tree, type_))
             for identifier, tree, type_ in zip(identifiers, projections, types, strict=True)
         ]
-        hidden = [Output(made, attribute(id_, "", None)) for id_, made in read.items()]
+        hidden = [PlanOutput(made, attribute(id_, "", None)) for id_, made in read.items()]
         copies.append(context.project(child, (*outputs, *hidden)))
     united = unite(context, copies)
     return united.with_order(None if order is None else _rename(order, read))
 
 
-def _rename(order: Order, read: Mapping[int, int]) -> Order:
+def _rename(order: RowOrder, read: Mapping[int, int]) -> RowOrder:
     """The order whose columns are all hidden and have new ids."""
-    hidden = tuple(Output(made, attribute(made, "", None)) for made in read.values())
+    hidden = tuple(PlanOutput(made, attribute(made, "", None)) for made in read.values())
     keys = tuple(replace(key, id=read[key.id]) for key in order.keys)
     return replace(order, keys=keys, hidden=hidden, within=tuple(read[id_] for id_ in order.within))
 

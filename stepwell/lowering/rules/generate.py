@@ -15,7 +15,7 @@ from engine.model.rows import Generate
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation, pass_on
+from stepwell.lowering.relation import PlanOutput, Relation, pass_on
 from stepwell.lowering.rules import replicate
 from stepwell.lowering.rules.order import hand_on
 from stepwell.lowering.trees import attribute, expression_id, literal
@@ -87,14 +87,14 @@ def _stack(generator: TreeNode, made: list[tuple[int, Any]]) -> TreeNode:
 
 
 def _members(
-    context: Lowering, child: Relation, kept: list[Output], generator: TreeNode, made: list[tuple[int, Any]]
+    context: Lowering, child: Relation, kept: list[PlanOutput], generator: TreeNode, made: list[tuple[int, Any]]
 ) -> Relation:
     """`json_tuple`: its values are the elements of a list, which is computed once."""
     below, (place,) = context.compute(child, [generator])
     list_ = attribute(below.columns[place], "", {"type": "array", "elementType": "string", "containsNull": True})
-    whole = Relation(below.node, below.columns, (*below.outputs, Output(below.columns[place], list_)))
+    whole = Relation(below.node, below.columns, (*below.outputs, PlanOutput(below.columns[place], list_)))
     outputs = pass_on(kept)
     for at, (identifier, _) in enumerate(made):
         item = TreeNode("GetArrayItem", {"failOnError": False}, (list_, literal(str(at), "integer")))
-        outputs.append(Output(identifier, item))
+        outputs.append(PlanOutput(identifier, item))
     return context.materialise(context.project(whole, outputs))

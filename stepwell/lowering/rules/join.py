@@ -16,7 +16,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import catalyst_type
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation, pass_on
+from stepwell.lowering.relation import PlanOutput, Relation, pass_on
 from stepwell.lowering.rules import event_time, timed_join
 from stepwell.lowering.rules.join_condition import Condition, take_apart
 from stepwell.lowering.rules.join_sides import materialise_sides
@@ -68,7 +68,7 @@ def _with_values(
     added = {value: context.fresh() for value in read if value in context.values.ids}
     if not added:
         return right, condition, frozenset()
-    values = (Output(new, attribute(value, "", None)) for value, new in added.items())
+    values = (PlanOutput(new, attribute(value, "", None)) for value, new in added.items())
     columns = {value: attribute(new, "", None) for value, new in added.items()}
     residual = tuple(substitute(tree, columns) for tree in condition.residual)
     widened = context.project(right, (*pass_on(right.outputs), *values))
@@ -148,7 +148,7 @@ def without_match(context: Lowering, left: Relation, right: Relation, condition:
     key, and not the rows, and it does not compute the pairs."""
     found = semi(context, left, right, condition, anti=True)
     types = ((output.id, catalyst_type(context.type_of(output.tree, right))) for output in right.outputs)
-    nulls = (Output(identifier, literal(None, type_)) for identifier, type_ in types)
+    nulls = (PlanOutput(identifier, literal(None, type_)) for identifier, type_ in types)
     return context.project(found, (*pass_on(found.outputs), *nulls))
 
 
@@ -185,7 +185,7 @@ def existence(context: Lowering, left: Relation, right: Relation, condition: Con
     marked = []
     for anti, value in ((False, "true"), (True, "false")):
         found = semi(context, left, right, condition, anti=anti)
-        marked.append(context.project(found, (*pass_on(found.outputs), Output(exists, literal(value, "boolean")))))
+        marked.append(context.project(found, (*pass_on(found.outputs), PlanOutput(exists, literal(value, "boolean")))))
     return unite(context, marked)
 
 

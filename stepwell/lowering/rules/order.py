@@ -28,7 +28,7 @@ from dataclasses import replace
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Key, Order, Output, Relation, pass_on
+from stepwell.lowering.relation import Key, PlanOutput, Relation, RowOrder, pass_on
 from stepwell.lowering.trees import attribute, canonical, expression_id, references, substitute
 
 LIMITS = frozenset({"GlobalLimit", "Offset", "Tail"})
@@ -111,7 +111,7 @@ def reader_above(context: Lowering) -> TreeNode | None:
 def sort_relation(context: Lowering, child: Relation, sort: TreeNode, reader: TreeNode) -> Relation:
     """The rows of the Sort's child with its order, which `reader` has to read."""
     known = {output.id for output in child.outputs}
-    hidden: list[Output] = []
+    hidden: list[PlanOutput] = []
     keys: list[Key] = []
     for item in sort["order"]:
         tree = item.children[0]
@@ -121,10 +121,10 @@ def sort_relation(context: Lowering, child: Relation, sort: TreeNode, reader: Tr
             identifier = expression_id(tree)
         else:
             identifier = context.fresh()
-            hidden.append(Output(identifier, tree))
+            hidden.append(PlanOutput(identifier, tree))
         keys.append(key_of(identifier, item))
     plain = Relation(child.node, child.columns, child.outputs, child.predicates)
-    order = Order(tuple(keys), tuple(hidden), (), (sort,), not sort["global"])
+    order = RowOrder(tuple(keys), tuple(hidden), (), (sort,), not sort["global"])
     if sort["global"]:
         context.unread[id(sort)] = reader.kind
     return context.project(plain, (*pass_on(child.outputs), *hidden)).with_order(order)
@@ -137,7 +137,7 @@ def key_of(identifier: int, item: TreeNode) -> Key:
 
 def order_below(
     context: Lowering, node: TreeNode, child: Relation, partition: Sequence[TreeNode], *, ties: bool = False
-) -> Order | None:
+) -> RowOrder | None:
     """The order in which `node` reads the rows of its child, among those that agree in `partition`; None if they have none. Refuses the query if
     there is an ORDER BY that cannot come to the node. `ties`: the node has an order of its own, in which the other one would only decide between
     rows that tie; then it is not refused but noted."""
@@ -156,7 +156,7 @@ def order_below(
     return found
 
 
-def order_within(child: Relation, partition: Sequence[TreeNode]) -> Order | None:
+def order_within(child: Relation, partition: Sequence[TreeNode]) -> RowOrder | None:
     """The order of the rows of `child` that agree in `partition`; None if they have none."""
     order = child.order
     if order is None:
@@ -166,19 +166,19 @@ def order_within(child: Relation, partition: Sequence[TreeNode]) -> Order | None
     return order if all(canonical(values[identifier]) in agreed for identifier in order.within) else None
 
 
-def order_if_read(context: Lowering, child: Relation) -> Order | None:
+def order_if_read(context: Lowering, child: Relation) -> RowOrder | None:
     """The order of `child` if a node above the one whose rule is running reads it."""
     return None if reader_above(context) is None else child.order
 
 
-def hand_on(context: Lowering, child: Relation) -> tuple[Relation, Order | None]:
+def hand_on(context: Lowering, child: Relation) -> tuple[Relation, RowOrder | None]:
     """For a rule that hands the order of its child on: (the child, whose hidden outputs are outputs if a node above reads the order; the
     order, with which the rule's result is `with_order`)."""
     order = order_if_read(context, child)
     return replace(child, order=order).revealed, order
 
 
-def sort_orders(order: Order) -> list[TreeNode]:
+def sort_orders(order: RowOrder) -> list[TreeNode]:
     """The order as SortOrders, over the revealed outputs."""
     return [_sort_order(key) for key in order.keys]
 

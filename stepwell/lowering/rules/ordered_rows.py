@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
-from stepwell.lowering.relation import Output, Relation, pass_on
+from stepwell.lowering.relation import PlanOutput, Relation, pass_on
 from stepwell.lowering.rules.order import needs_order, order_below, sort_orders
 from stepwell.lowering.trees import attribute
 
@@ -26,7 +26,7 @@ def keep_order(context: Lowering, node: TreeNode) -> tuple[Relation, Sequence[Tr
     order = order_below(context, node, child, node["groupingExpressions"]) if needs_order(node) else None
     if order is None:
         return Relation(child.node, child.columns, child.outputs, child.predicates), ()
-    keys = [Output(context.fresh(), attribute(key.id, "", None)) for key in order.keys]
+    keys = [PlanOutput(context.fresh(), attribute(key.id, "", None)) for key in order.keys]
     relation = context.project(child.revealed, (*pass_on(child.outputs), *keys))
     named = zip(keys, sort_orders(order), strict=True)
     return relation, [_over(item, attribute(key.id, "", None)) for key, item in named]

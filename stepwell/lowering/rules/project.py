@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import PlanOutput, Relation
 from stepwell.lowering.trees import expression_id, unalias
 
 
 def lower(context: Lowering, node: TreeNode) -> Relation:
     child = context.lower(node.children[0])
-    return context.project(child, (Output(expression_id(item), unalias(item)) for item in node["projectList"]))
+    return context.project(child, (PlanOutput(expression_id(item), unalias(item)) for item in node["projectList"]))

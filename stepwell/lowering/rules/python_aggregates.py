@@ -23,7 +23,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import PlanOutput, Relation
 from stepwell.lowering.rules import aggregate
 from stepwell.lowering.rules.aggregate_functions import struct
 from stepwell.lowering.rules.ordered_rows import keep_order
@@ -45,8 +45,8 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
         _check(node, part)
     _refuse_others(items, calls)
     grouping: list[TreeNode] = node["groupingExpressions"]
-    keys = [Output(context.fresh(), tree) for tree in grouping]
-    lists = {name: Output(context.fresh(), _list_of_rows(part.children[0])) for name, part in calls.items()}
+    keys = [PlanOutput(context.fresh(), tree) for tree in grouping]
+    lists = {name: PlanOutput(context.fresh(), _list_of_rows(part.children[0])) for name, part in calls.items()}
     child, order = keep_order(context, node)
     grouped = aggregate.build_groups(context, child, grouping, [*keys, *lists.values(), *_count(context, keys)], order)
     if not keys:  # of no rows Spark gives no row, and the Aggregate one
@@ -63,7 +63,8 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
         name: attribute(identifier, "", calls[name].children[0]["dataType"]) for name, identifier in identifiers.items()
     }
     results = (
-        Output(expression_id(item), transform(unalias(item), lambda tree: known.get(canonical(tree)))) for item in items
+        PlanOutput(expression_id(item), transform(unalias(item), lambda tree: known.get(canonical(tree))))
+        for item in items
     )
     return context.project(whole, results)
 
@@ -103,11 +104,11 @@ def _list_of_rows(function: TreeNode) -> TreeNode:
     return TreeNode("AggregateExpression", {"isDistinct": False}, (collected,))
 
 
-def _count(context: Lowering, keys: list[Output]) -> list[Output]:
+def _count(context: Lowering, keys: list[PlanOutput]) -> list[PlanOutput]:
     """count(*), if there are no keys."""
     one = literal("1", "integer")
     counted = TreeNode("AggregateExpression", {"isDistinct": False}, (TreeNode("Count", {"children": [one]}, (one,)),))
-    return [] if keys else [Output(context.fresh(), counted)]
+    return [] if keys else [PlanOutput(context.fresh(), counted)]
 
 
 def _call(column: int, function: TreeNode) -> PythonCall:

@@ -12,7 +12,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation, pass_on
+from stepwell.lowering.relation import PlanOutput, Relation, pass_on
 from stepwell.lowering.rules.order import hand_on
 from stepwell.lowering.trees import attribute, canonical, expression_id, with_typed_nulls
 from stepwell.planning.python_functions import PROMISE, SCALAR_FORMS
@@ -48,7 +48,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     made = [(expression_id(result), result["dataType"]) for result in node["resultAttrs"]]
     index = context.builder.add(PythonMap((below.node,), types, tuple(calls)))
     columns = (*below.columns, *(identifier for identifier, _ in made))
-    outputs = (*pass_on(below.outputs), *(Output(id_, attribute(id_, "", type_)) for id_, type_ in made))
+    outputs = (*pass_on(below.outputs), *(PlanOutput(id_, attribute(id_, "", type_)) for id_, type_ in made))
     return Relation(index, columns, outputs).with_order(order)
 
 

@@ -30,7 +30,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation, pass_on
+from stepwell.lowering.relation import PlanOutput, Relation, pass_on
 from stepwell.lowering.trees import attribute, expression_id
 
 LEVELS_MAX = 100
@@ -72,7 +72,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     if carried is None:
         raise UnsupportedPlan(node.kind, "the recursive part does not read the recursive name", _REMEDY)
     made = context.lower(carried)
-    last = Output(level, attribute(level, "", "long"))
+    last = PlanOutput(level, attribute(level, "", "long"))
     below = context.materialise(
         context.project(made, (*pass_on(output for output in made.outputs if output.id != level), last))
     )

@@ -10,7 +10,7 @@ from engine.model.ordered import Sessions
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal_key
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import PlanOutput, Relation
 from stepwell.lowering.rules.event_time import Closing
 from stepwell.lowering.trees import expression_id
 
@@ -31,5 +31,5 @@ def build_sessions(
     if closing is not None:
         node = ClosingSessions((below.node, closing.watermark), types, columns, place)
     relation = context.add(node, below.columns)
-    outputs = tuple(Output(output.id, relation.outputs[at].tree) for at, output in enumerate(below.outputs))
+    outputs = tuple(PlanOutput(output.id, relation.outputs[at].tree) for at, output in enumerate(below.outputs))
     return Relation(relation.node, relation.columns, outputs), list(grouping)

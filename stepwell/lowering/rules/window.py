@@ -35,7 +35,7 @@ from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, UnsupportedType, arrow_type, catalyst_type
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.errors import UnsupportedPlan
-from stepwell.lowering.relation import Output, Relation, pass_on
+from stepwell.lowering.relation import PlanOutput, Relation, pass_on
 from stepwell.lowering.rules import aggregate, join
 from stepwell.lowering.rules.aggregate_functions import Call, result_type, struct, value_where
 from stepwell.lowering.rules.event_time import refuse_above
@@ -105,7 +105,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     rows, orders = rows_of(context, node)
     items = [(item, window_expression(item)) for item in node["windowExpressions"]]
     known = {output.id for output in rows.outputs}
-    columns = [Output(expression_id(item), tree) for item, tree in items if tree.kind != "WindowExpression"]
+    columns = [PlanOutput(expression_id(item), tree) for item, tree in items if tree.kind != "WindowExpression"]
     if columns := [column for column in columns if column.id not in known]:
         rows = context.materialise(context.project(rows, (*pass_on(rows.outputs), *columns)))
     functions = [_function(item) for item, tree in items if tree.kind == "WindowExpression"]
@@ -118,7 +118,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
         rows = first_rows(context, rows, partition, orders.inherited, most, reader=reader)
         is_one = most == 1
     if is_one:
-        ones = tuple(Output(function.id, literal("1", "integer")) for function in functions)
+        ones = tuple(PlanOutput(function.id, literal("1", "integer")) for function in functions)
         return orders.result(Relation(rows.node, rows.columns, (*rows.outputs, *ones)))
     joined = [function for function in functions if function.aggregate and function.whole]
     others = [function for function in functions if function not in joined]
@@ -179,8 +179,8 @@ def _joined_back(
     order: Sequence[TreeNode],
 ) -> Relation:
     """The rows with the aggregates of their partitions. Lists are in this order."""
-    keys = [Output(context.fresh(), tree) for tree in partition]
-    calls = [Output(function.id, function.tree) for function in functions]
+    keys = [PlanOutput(context.fresh(), tree) for tree in partition]
+    calls = [PlanOutput(function.id, function.tree) for function in functions]
     totals = aggregate.build_groups(context, rows, partition, [*keys, *calls], order)
     pairs = [Equality(key.tree, attribute(key.id, "", None), True) for key in keys]
     one = Equality(literal("0", "byte"), literal("0", "byte"), False)
@@ -223,7 +223,7 @@ def _add_window(
     relation = context.add(made, [*below.columns, *(whole.get(function.id, function.id) for function in functions)])
     by_id = {output.id: output.tree for output in relation.outputs}
     parts = [
-        Output(function.id, field_of(by_id[whole[function.id]], read.part))
+        PlanOutput(function.id, field_of(by_id[whole[function.id]], read.part))
         for function, read in zip(functions, reads, strict=True)
         if read.part is not None
     ]

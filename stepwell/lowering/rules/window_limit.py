@@ -21,7 +21,7 @@ from engine.model.rows import Distinct
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal
-from stepwell.lowering.relation import Output, Relation
+from stepwell.lowering.relation import PlanOutput, Relation
 from stepwell.lowering.rules.sort_keys import note_ties, sort_key
 from stepwell.lowering.rules.window_rows import partition_of, rows_of
 from stepwell.lowering.trees import attribute
@@ -80,7 +80,7 @@ def _first_keys(
     """The node with the keys (of the partition, then of the order) of the first rows of each partition, or the first of the different keys."""
     references = [attribute(rows.columns[place], "", None) for place in at]
     whole = context.relation_over(rows.node, rows.columns)
-    keys = context.materialise(context.project(whole, [Output(context.fresh(), tree) for tree in references])).node
+    keys = context.materialise(context.project(whole, [PlanOutput(context.fresh(), tree) for tree in references])).node
     types = context.builder.types(keys)
     if distinct:
         keys = context.builder.add(Distinct((keys,), types))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.context import Lowering
 from stepwell.lowering.keys import normal_key
-from stepwell.lowering.relation import Order, Output, Relation, pass_on
+from stepwell.lowering.relation import PlanOutput, Relation, RowOrder, pass_on
 from stepwell.lowering.rules.order import key_of, order_below, order_within, reader_above, reads_order, sort_orders
 from stepwell.lowering.trees import canonical, conjuncts, expression_id
 
@@ -22,7 +22,7 @@ class Orders:
     given: bool
     own: Sequence[TreeNode]
     inherited: Sequence[TreeNode]
-    above: Order | None
+    above: RowOrder | None
     hidden: frozenset[int]
 
     def result(self, rows: Relation) -> Relation:
@@ -54,13 +54,13 @@ def rows_of(context: Lowering, node: TreeNode) -> tuple[Relation, Orders]:
         return rows, Orders(given, own, inherited, None, hidden)
     if node.kind == "WindowGroupLimit":  # the Window above has the same order of its own
         return rows, Orders(given, own, inherited, order, hidden)
-    extra: list[Output] = []
+    extra: list[PlanOutput] = []
     known = {output.id for output in rows.outputs}
 
     def column(tree: TreeNode) -> int:
         if tree.kind == "AttributeReference" and expression_id(tree) in known:
             return expression_id(tree)
-        extra.append(Output(context.fresh(), tree))
+        extra.append(PlanOutput(context.fresh(), tree))
         return extra[-1].id
 
     keys = [key_of(column(item.children[0]), item) for item in own]
@@ -68,8 +68,8 @@ def rows_of(context: Lowering, node: TreeNode) -> tuple[Relation, Orders]:
     if extra:
         rows = context.materialise(context.project(rows, (*pass_on(rows.outputs), *extra)))
     if order is None:
-        return rows, Orders(given, own, inherited, Order(tuple(keys), tuple(extra), within, (), False), hidden)
-    above = Order((*keys, *order.keys), (*order.hidden, *extra), within, order.sorts, order.local)
+        return rows, Orders(given, own, inherited, RowOrder(tuple(keys), tuple(extra), within, (), False), hidden)
+    above = RowOrder((*keys, *order.keys), (*order.hidden, *extra), within, order.sorts, order.local)
     return rows, Orders(given, own, inherited, above, hidden)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from coordinator.measures import Histogram, Measured
+from coordinator.measures import Histogram, Measurements
 from stepwell.service.metrics.processes import ProcessUse
 
 Kind = Literal["counter", "gauge", "histogram"]
@@ -23,7 +23,7 @@ class Seen:
     """What one look at the service finds. `status`: see Status. `now`: in seconds since 1970. `releases`: of Stepwell and of what it runs on."""
 
     status: Mapping[str, Any]
-    measured: Measured
+    measured: Measurements
     now: float
     uses: tuple[ProcessUse, ...] = ()
     releases: Mapping[str, str] = field(default_factory=dict)

@@ -61,7 +61,7 @@ def bare_name(name: str) -> str:
     return rest if rest and kind in ("view", "source", "output") else name
 
 
-class Place(NamedTuple):
+class GridPlace(NamedTuple):
     """A column from the left and a row from the top, both from 0."""
 
     column: int
@@ -72,8 +72,8 @@ class Place(NamedTuple):
 class Drawing:
     """`boxes`: of each name. `paths`: the places that each edge goes through, from box to box. `columns`, `rows`: how many there are."""
 
-    boxes: tuple[Place, ...]
-    paths: tuple[tuple[Place, ...], ...]
+    boxes: tuple[GridPlace, ...]
+    paths: tuple[tuple[GridPlace, ...], ...]
     columns: int
     rows: int
 
@@ -84,7 +84,7 @@ def drawing_of(graph: PipelineGraph) -> Drawing:
     chains, columns = _with_bends(graph, layers)
     rows = _order(columns, chains)
     column_of = {item: number for number, items in enumerate(columns) for item in items}
-    places = {item: Place(column_of[item], row) for item, row in rows.items()}
+    places = {item: GridPlace(column_of[item], row) for item, row in rows.items()}
     return Drawing(
         tuple(places[box] for box in range(len(graph.names))),
         tuple(tuple(places[item] for item in chain) for chain in chains),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from coordinator.measures import Measured
+from coordinator.measures import Measurements
 from engine.operators.base import Work
 
 WINDOW_SECONDS = 20.0
@@ -35,7 +35,7 @@ class Rates:
         """`began_at`: of the run, on the clock of the looks."""
         self._looks: deque[_Look] = deque([_Look(began_at, {})], maxlen=LOOKS_MAX)
 
-    def look(self, at: float, measured: Measured) -> dict[str, Rate]:
+    def look(self, at: float, measured: Measurements) -> dict[str, Rate]:
         """By the name for users. The first look has the rates since the run began. A new run measures from zero again, and then its
         own numbers count."""
         while len(self._looks) > 1 and self._looks[1].at <= at - WINDOW_SECONDS:

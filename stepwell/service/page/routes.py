@@ -30,7 +30,7 @@ from coordinator.measures import ProjectShown
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
 from engine.model.circuit import View
-from stepwell.service.bodies import Answer
+from stepwell.service.bodies import JsonAnswer
 from stepwell.service.endpoint import READ_SECONDS_MAX, Endpoint
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.page.access import TICKET_SECONDS_MAX, Access
@@ -83,7 +83,7 @@ class PageRoutes:
     async def _data(self, request: Request) -> Response:
         if not self._may_see(request):
             return JSONResponse({"error": "log in again"}, 401, HEADERS)
-        return Answer({"sections": await run_in_threadpool(self._sections)}, headers=HEADERS)
+        return JsonAnswer({"sections": await run_in_threadpool(self._sections)}, headers=HEADERS)
 
     async def _rows(self, request: Request) -> Response:
         if not self._may_see(request):

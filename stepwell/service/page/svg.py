@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from stepwell.service.page.graph import PipelineGraph, Place, drawing_of
+from stepwell.service.page.graph import GridPlace, PipelineGraph, drawing_of
 from stepwell.service.page.texts import cut, number_text
 
 BOX_WIDTH, BOX_HEIGHT = 180, 62
@@ -50,11 +50,11 @@ def graph_svg(graph: PipelineGraph, texts: Mapping[str, BoxText], style: str | N
     )
 
 
-def _left_top(place: Place) -> tuple[int, int]:
+def _left_top(place: GridPlace) -> tuple[int, int]:
     return MARGIN + place.column * (BOX_WIDTH + GAP_ACROSS), MARGIN + place.row * (BOX_HEIGHT + GAP_DOWN)
 
 
-def _curve(path: Sequence[Place]) -> str:
+def _curve(path: Sequence[GridPlace]) -> str:
     """From the right side of the first box to the left side of the last, straight through the places between."""
     text = ""
     for at, (origin, reader) in enumerate(pairwise(path)):
@@ -68,7 +68,7 @@ def _curve(path: Sequence[Place]) -> str:
     return text
 
 
-def _box(text: BoxText, place: Place) -> str:
+def _box(text: BoxText, place: GridPlace) -> str:
     x, y = _left_top(place)
     classes = f"box {text.kind}{' bad' if text.is_in_error else ''}"
     bar = f'<rect class="bar" x="{x}" y="{y + BOX_HEIGHT - 4}" width="{BOX_WIDTH * text.share:.1f}" height="4"/>'

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from coordinator.automatic.choice import Choice, Limits, Surroundings
+from coordinator.automatic.choice import Surroundings, WorkersChoice, WorkersLimits
 from coordinator.automatic.load import NO_STEPS, SAMPLE_SECONDS, LoadSample, StepClass
 from coordinator.automatic.machine import AutoMachine
 
@@ -50,7 +50,7 @@ class World:
     row_us: float = 20.0
     fixed_ms: float = 100.0
     step_rows_max: int = 100_000
-    limits: Limits | None = field(default_factory=lambda: Limits(1, 8))
+    limits: WorkersLimits | None = field(default_factory=lambda: WorkersLimits(1, 8))
     move_s: float = 20.0
     state_bytes: int = 100_000_000
     noise: float = 0.05
@@ -66,7 +66,7 @@ class World:
     def __post_init__(self) -> None:
         self.machine = AutoMachine(self.step_rows_max, self.limits)
         self.random = random.Random(self.seed)
-        self.history: list[tuple[float, int, float, Choice]] = []
+        self.history: list[tuple[float, int, float, WorkersChoice]] = []
         self.changes: list[tuple[float, int, int, str]] = []
         self._target: tuple[int, float] | None = None  # of the change under way, and when it ends
         self._over_s = 0.0  # by which the last step has exceeded its sample
@@ -84,7 +84,7 @@ class World:
         while self.now < end:
             self.sample()
 
-    def sample(self, surroundings: Surroundings | None = None) -> Choice:
+    def sample(self, surroundings: Surroundings | None = None) -> WorkersChoice:
         """One interval, and what the machine decides at its end."""
         was_changing = self._target is not None
         begins, lag_before = self.now, self.lag
@@ -109,7 +109,7 @@ class World:
         self.history.append((self.now, self.workers, self.lag, choice))
         return choice
 
-    def _ask(self, choice: Choice) -> None:
+    def _ask(self, choice: WorkersChoice) -> None:
         assert choice.workers is not None and self._target is None
         why = self.refuses(choice.workers)
         if why:

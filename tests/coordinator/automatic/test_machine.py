@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.machine import InvalidTransition
-from coordinator.automatic.choice import Limits, Surroundings
+from coordinator.automatic.choice import Surroundings, WorkersLimits
 from coordinator.automatic.load import LoadSample
 from coordinator.automatic.machine import REFUSED_SECONDS, AutoMachine
 from coordinator.automatic.phases import Cooling, Off, RescaleAsked, Watching
@@ -71,7 +71,7 @@ def test_more_workers_come_before_there_is_a_backlog() -> None:
 
 def test_a_lag_that_grows_while_the_workers_have_time_is_not_theirs() -> None:
     """Something else holds the steps."""
-    machine = AutoMachine(1000, Limits(1, 4))
+    machine = AutoMachine(1000, WorkersLimits(1, 4))
     world = World(steady(0))
     for minute in range(20):
         sample = world_sample(rows=1000, busy_s=3.0, lag=10_000 + 1000 * minute, workers=1, steps=10)
@@ -83,7 +83,7 @@ def test_a_lag_that_grows_while_the_workers_have_time_is_not_theirs() -> None:
 
 def test_steps_without_rows_say_nothing_of_what_the_workers_manage() -> None:
     """Such as those that only fill what is new."""
-    machine = AutoMachine(1000, Limits(1, 4))
+    machine = AutoMachine(1000, WorkersLimits(1, 4))
     for _ in range(20):
         choice = machine.take(world_sample(rows=0, busy_s=9.9, lag=10**6, workers=2), Surroundings())
         assert choice.workers is None, choice
@@ -99,7 +99,7 @@ def world_sample(*, rows: int, busy_s: float, lag: int, workers: int, steps: int
 
 
 def test_a_load_that_the_most_workers_do_not_manage_is_told() -> None:
-    world = World(steady(120_000), limits=Limits(1, 2))
+    world = World(steady(120_000), limits=WorkersLimits(1, 2))
     world.run(HOUR)
     last = world.history[-1][3]
     assert world.workers == 2 and last.kind == "limit" and "allow no more than 2 workers" in last.reason
@@ -109,7 +109,7 @@ def test_a_load_that_the_most_workers_do_not_manage_is_told() -> None:
 
 
 def test_idle_workers_leave_after_the_window_and_never_below_the_least() -> None:
-    world = World(steady(0), workers=6, limits=Limits(2, 8))
+    world = World(steady(0), workers=6, limits=WorkersLimits(2, 8))
     world.run(2 * HOUR)
     assert [(before, after) for _, before, after, _ in world.changes] == [(6, 2)]
     assert 900 <= world.changes[0][0] <= 960
@@ -122,14 +122,14 @@ def test_workers_that_a_light_load_does_not_need_leave() -> None:
 
 
 def test_a_pause_of_the_load_shorter_than_the_window_costs_no_change() -> None:
-    world = World(lambda at: 0.0 if at % 900 < 700 else 110_000.0, workers=4, limits=Limits(1, 4))
+    world = World(lambda at: 0.0 if at % 900 < 700 else 110_000.0, workers=4, limits=WorkersLimits(1, 4))
     world.run(3 * HOUR)
     assert not world.changes
 
 
 @pytest.mark.long
 def test_a_load_that_comes_back_every_hour_makes_the_machine_patient() -> None:
-    world = World(lambda at: 150_000.0 if at % HOUR < 300 else 5_000.0, limits=Limits(1, 4))
+    world = World(lambda at: 150_000.0 if at % HOUR < 300 else 5_000.0, limits=WorkersLimits(1, 4))
     world.run(8 * HOUR)
     early = [at for at, *_ in world.changes if at < 4 * HOUR]
     late = [at for at, *_ in world.changes if at > 5 * HOUR]
@@ -214,7 +214,7 @@ def test_what_was_learnt_of_the_speed_up_is_used_for_the_next_change() -> None:
 
 def test_a_number_outside_of_the_bounds_is_brought_inside() -> None:
     for workers, least, most, slots, then in ((1, 3, 5, None, 3), (8, 3, 5, None, 5), (8, 3, 8, 6, 6), (2, 3, 8, 1, 1)):
-        world = World(steady(1_000), workers=workers, limits=Limits(least, most), slots=slots)
+        world = World(steady(1_000), workers=workers, limits=WorkersLimits(least, most), slots=slots)
         world.run(300)
         assert (world.kinds[0], world.workers) == ("bounds", then)
 
@@ -239,7 +239,7 @@ def test_a_number_of_workers_that_was_refused_is_not_asked_for_again_at_once() -
 
 def test_a_change_that_could_not_begin_counts_as_refused() -> None:
     """It was accepted, and then no tasks came."""
-    machine = AutoMachine(100, Limits(2, 2))
+    machine = AutoMachine(100, WorkersLimits(2, 2))
     assert machine.take(world_sample(rows=100, busy_s=1, lag=0, workers=1), Surroundings()).workers == 2
     moving = LoadSample(10.0, 1.0, 100, 100, 0, 1, {}, is_changing=True)
     machine.take(moving, Surroundings())
@@ -262,7 +262,7 @@ def test_nothing_is_asked_for_while_something_is_in_the_way() -> None:
 
 
 def test_the_machine_rests_after_a_change_by_hand_and_takes_its_number() -> None:
-    world = World(steady(1_000), workers=1, limits=Limits(1, 4), move_s=200)
+    world = World(steady(1_000), workers=1, limits=WorkersLimits(1, 4), move_s=200)
     world.run(100)
     world.change_by_hand(3)
     world.run(210)
@@ -296,7 +296,7 @@ def test_users_take_over_and_give_back() -> None:
     world = World(steady(120_000), limits=None)
     world.run(300)
     assert isinstance(world.machine.phase, Off) and not world.changes
-    world.limits = Limits(1, 8)
+    world.limits = WorkersLimits(1, 8)
     world.machine.bound(world.limits)
     assert isinstance(world.machine.phase, Watching)
     assert world.sample().workers == 2, "what was sampled before is known"
@@ -309,7 +309,7 @@ def test_users_take_over_and_give_back() -> None:
 
 
 def test_a_change_that_somebody_else_was_before_says_nothing_of_its_number() -> None:
-    machine = AutoMachine(100, Limits(2, 2))
+    machine = AutoMachine(100, WorkersLimits(2, 2))
     machine.take(world_sample(rows=100, busy_s=1, lag=0, workers=1), Surroundings())
     assert isinstance(machine.phase, RescaleAsked)
     machine.withdrawn()
@@ -340,7 +340,7 @@ def worlds(draw: st.DrawFn) -> World:
         steady(0),
         workers=draw(st.integers(least, most)),
         speedup=speedup,
-        limits=Limits(least, most),
+        limits=WorkersLimits(least, most),
         noise=draw(st.sampled_from((0.0, 0.05, 0.1))),
         move_s=draw(st.sampled_from((5.0, 30.0, 120.0))),
         seed=draw(st.integers(0, 1000)),
@@ -389,12 +389,12 @@ def test_it_neither_oscillates_nor_lets_the_lag_grow(world: World) -> None:
 )
 def test_the_invariants_hold_over_any_samples(moments: list[tuple[int, int, float, int, str, str, str]]) -> None:
     """`take` checks them after each one, and that a change is one that may be asked for."""
-    machine = AutoMachine(10_000, Limits(2, 6))
+    machine = AutoMachine(10_000, WorkersLimits(2, 6))
     for rows, lag, busy_s, workers, flag, blocked, event in moments:
         if event == "gap":
             machine.interrupt(500.0)
         if event in ("on", "off"):
-            machine.bound(Limits(1, 4) if event == "on" else None)
+            machine.bound(WorkersLimits(1, 4) if event == "on" else None)
         plain = world_sample(rows=rows, busy_s=busy_s, lag=lag, workers=workers)
         flags = {f"is_{flag}": True} if flag else {}
         sample = LoadSample(**{**plain.__dict__, **flags})

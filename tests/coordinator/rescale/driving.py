@@ -10,22 +10,32 @@ from typing import Any, Concatenate, ParamSpec
 from base.slots import NO_SLOTS, SLOTS, SlotSet
 from base.version import VersionId
 from coordinator.boundary import Boundary
-from coordinator.rescale.actions import Bury, Cut, LogRescale, RescaleAction, Staff, Wish
+from coordinator.checkpoints.completion import completion_records
+from coordinator.rescale.actions import Aim, Bury, Cut, LogRescale, RescaleAction, Staff, Wish
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
+    AllMoved,
     Burying,
     Idle,
-    Moved,
-    Moving,
+    MovingCold,
+    MovingPortions,
+    MovingRounds,
     Staffing,
     UnderWay,
-    Wanted,
+    WantedRescale,
     Weighing,
 )
 from coordinator.rescale.planner import Planner
 from coordinator.rescale.ways import Portion
-from coordinator.starting.layouts import completion_records
-from io_kafka.step_log.layout_records import LayoutIntent, LayoutTurn, Ownership, RescaleMode
+from io_kafka.step_log.layout_records import (
+    CutProtocol,
+    LayoutIntent,
+    LayoutTurn,
+    MoveStrategy,
+    Ownership,
+    RescaleMode,
+    Target,
+)
 from io_kafka.step_log.records import CheckpointIntent, Claim
 from protocols.planners import PLANNERS
 from tests.io_kafka.growing import GrowingLog
@@ -55,9 +65,9 @@ class Driven(Rescale):
 
     def request(self, wish: Wish) -> None:
         self.tell(Idle.requested, wish)
-        if isinstance(self.phase, Wanted) and self.phase.new:
+        if isinstance(self.phase, WantedRescale) and self.phase.new:
             assert self.following() is None, "no worker is made before there is a task for it"
-            self.tell(Wanted.recruited)
+            self.tell(WantedRescale.recruited)
 
     def following(self, *, checkpointing: bool = False, replaying: bool = False) -> RescaleAction | None:
         return self.next(self.log, Boundary(7, is_replaying=replaying, is_checkpointing=checkpointing))
@@ -70,15 +80,14 @@ class Driven(Rescale):
         match action:
             case LogRescale(wish):
                 self.log.append(intent_of(wish, self.number + 1))
-                assert self.log.rescale is not None
-                self.tell(Wanted.intended, self.log.rescale)
+                self.tell(WantedRescale.intended)
             case Staff(new):
                 self.tell(Staffing.staffed, {**self.owned, **dict.fromkeys(new, NO_SLOTS)})
             case Cut(slots, source, destination, is_whole):
                 some = slots if dice is None or is_whole else slots.first(dice.randint(1, len(slots)))
                 owned = dict(self.owned)
                 owned[source], owned[destination] = owned[source].minus(some), owned[destination].union(some)
-                self.tell(Moving.cut, owned, steps_between)
+                self.tell(MovingCold.cut, owned, steps_between)
             case Bury(leaving):
                 self.tell(Burying.buried, {w: slots for w, slots in self.owned.items() if w not in leaving})
             case None:
@@ -86,30 +95,31 @@ class Driven(Rescale):
 
     def weigh(self) -> None:
         assert isinstance(self.phase, Weighing)
-        self.tell(Weighing.weighed, self._planner(self.phase))
-        self.tell(Moving.paced, is_crowded=False, slots_per_round=self.slots_per_round)
+        if self.phase.aim.strategy.protocol == "batches":
+            self.tell(Weighing.weighed)
+        else:
+            self.tell(Weighing.planned, self._planner(self.phase))
+            self.tell(MovingRounds.sized, self.slots_per_round)
 
     def copy(self, slots_max: int = SLOTS) -> Portion:
         """One source has copied a portion of what it has not copied yet."""
-        assert isinstance(self.phase, Moving)
+        assert isinstance(self.phase, MovingPortions)
         ((source, destination), left), *_ = self.left_to_copy().items()
         portion = Portion(left.first(slots_max), source, destination)
-        self.tell(Moving.copied, portion)
+        self.tell(MovingPortions.copied, portion)
         return portion
 
     def left_to_copy(self) -> dict[tuple[int, int], SlotSet]:
-        assert isinstance(self.phase, Moving)
+        assert isinstance(self.phase, MovingPortions)
         left = dict(self.phase.ways)
         for slots, source, destination in self.phase.copied_portions:
             left[source, destination] = left[source, destination].minus(slots)
         return {ends: slots for ends, slots in left.items() if slots != NO_SLOTS}
 
-    def _planner(self, phase: Weighing) -> Planner | None:
-        if phase.aim.protocol == "batches":
-            return None
+    def _planner(self, phase: Weighing) -> Planner:
         goal = phase.aim.target.owned
         everybody = {worker: goal.get(worker, NO_SLOTS) for worker in phase.owned}
-        return PLANNERS[phase.aim.protocol](phase.owned, everybody, self.slots_per_round)
+        return PLANNERS[phase.aim.strategy.protocol](phase.owned, everybody, self.slots_per_round)
 
     def turn(self, record: LayoutTurn) -> None:
         self.log.append(record)
@@ -129,19 +139,24 @@ class Driven(Rescale):
         for record in completion_records(version, self.log, 0, is_moved=self.is_moved):
             self.log.append(record)
         if self.log.rescale is None:
-            self.tell(Moved.completed, self.log.current_layout.placed.births)
+            self.tell(AllMoved.completed, self.log.current_layout.placed.births)
 
 
 def intent_of(wish: Wish, number: int) -> LayoutIntent:
+    target, strategy = wish.aim.target, wish.aim.strategy
     return LayoutIntent(
-        epoch=0, change=number, mode=wish.mode, target=wish.target, asked=wish.asked, protocol=wish.protocol
+        epoch=0, change=number, mode=strategy.mode, target=target, asked=wish.asked, protocol=strategy.protocol
     )
+
+
+def wish(mode: RescaleMode, to: Target, protocol: CutProtocol = "batches") -> Wish:
+    return Wish(Aim(to, MoveStrategy(mode, protocol)), None)
 
 
 def moving(mode: RescaleMode = "live") -> Driven:
     """From two workers to three, with all workers there, and nothing copied yet."""
     rescale = Driven(0, 1)
-    rescale.request(Wish(mode, target(0, 1, 2), None))
+    rescale.request(wish(mode, target(0, 1, 2)))
     for _ in range(2):
         rescale.act(rescale.following())
     rescale.weigh()

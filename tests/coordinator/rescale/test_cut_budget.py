@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.rescale.cut_budget import (
@@ -17,18 +19,24 @@ from coordinator.rescale.cut_budget import (
     STEPS_BETWEEN_MAX,
     STEPS_REMEMBERED,
     CutBudget,
+    MadeCut,
 )
-from io_kafka.step_log.layout_records import FixedPart, LayoutIntent, RescaleMode, Target
-
-TARGET = Target(shards=1, policy=FixedPart(shards=1), members=(0,), ranges=((0, 0),))
+from io_kafka.step_log.layout_records import MoveStrategy, RescaleMode
 
 
 def change(
     mode: RescaleMode = "live", *, budget_bytes: int | None = None, budget_ms: float | None = None
-) -> LayoutIntent:
-    return LayoutIntent(
-        epoch=1, change=1, mode=mode, target=TARGET, asked=None, budget_bytes=budget_bytes, budget_ms=budget_ms
-    )
+) -> MoveStrategy:
+    return MoveStrategy(mode, "batches", budget_bytes, budget_ms)
+
+
+def cut(moved_bytes: int, took_ms: float, *, copied_bytes: int | None = None) -> MadeCut:
+    return MadeCut(slots=1, moved_bytes=moved_bytes, took_ms=took_ms, copied_bytes=copied_bytes, version=1)
+
+
+def portion(copied_bytes: int, new_bytes: int) -> MadeCut:
+    """The cut of a portion, at the rate that is expected before any was measured."""
+    return cut(new_bytes, new_bytes / BYTES_PER_MS_FIRST, copied_bytes=copied_bytes)
 
 
 def test_a_cut_takes_a_part_of_a_step_at_the_rate_of_the_cuts_before() -> None:
@@ -36,7 +44,7 @@ def test_a_cut_takes_a_part_of_a_step_at_the_rate_of_the_cuts_before() -> None:
     budget.note_step(200.0, 50.0)
     assert budget.bytes_max(change()) == int(BYTES_PER_MS_FIRST * LIVE_CUT_SHARE * 200)
     for _ in range(60):
-        budget.note_cut(10 << 20, took_ms=100.0)
+        budget.note_cut(cut(10 << 20, took_ms=100.0))
     assert budget.bytes_max(change()) == pytest.approx((10 << 20) / 100.0 * LIVE_CUT_SHARE * 200, rel=1e-3)
     for _ in range(STEPS_REMEMBERED):
         budget.note_step(20.0, 5.0)
@@ -47,9 +55,9 @@ def test_a_slow_cut_makes_the_next_one_smaller_at_once_and_a_fast_one_bit_by_bit
     budget = CutBudget()
     budget.note_step(200.0, 50.0)
     first = budget.bytes_max(change())
-    budget.note_cut(first, took_ms=4 * LIVE_CUT_SHARE * 200)
+    budget.note_cut(cut(first, took_ms=4 * LIVE_CUT_SHARE * 200))
     assert budget.bytes_max(change()) == pytest.approx(first / 4, rel=1e-3)
-    budget.note_cut(first, took_ms=LIVE_CUT_SHARE * 200)
+    budget.note_cut(cut(first, took_ms=LIVE_CUT_SHARE * 200))
     assert budget.bytes_max(change()) == pytest.approx(first * (1 + 3 * RATE_WEIGHT) / 4, rel=1e-3)
 
 
@@ -57,7 +65,7 @@ def test_a_small_cut_says_nothing_of_the_rate() -> None:
     budget = CutBudget()
     budget.note_step(200.0, 50.0)
     before = budget.bytes_max(change())
-    budget.note_cut(LIVE_CUT_BYTES_MIN - 1, took_ms=1000.0)
+    budget.note_cut(cut(LIVE_CUT_BYTES_MIN - 1, took_ms=1000.0))
     assert budget.bytes_max(change()) == before
 
 
@@ -81,7 +89,7 @@ def test_a_change_goes_on_however_short_the_steps_are() -> None:
 def test_cuts_take_their_share_of_the_time(step_ms: float, write_ms: float, cuts_ms: float) -> None:
     budget = CutBudget()
     budget.note_step(step_ms, write_ms)
-    steps = budget.steps_between(cuts_ms, 1)
+    steps = budget.note_cut(cut(0, cuts_ms))
     if not steps:
         assert 2 * cuts_ms / (2 * cuts_ms + step_ms - write_ms) <= LIVE_SHARE + 1e-9, "there is no time for one more"
         return
@@ -94,7 +102,21 @@ def test_cuts_take_their_share_of_the_time(step_ms: float, write_ms: float, cuts
 def test_several_cuts_are_made_between_two_steps_if_there_is_time_for_them() -> None:
     budget = CutBudget()
     budget.note_step(440.0, 0.0)  # of which cuts get 60 ms
-    assert [budget.steps_between(20.0 * cuts, cuts) for cuts in (1, 2, 3, 4)] == [0, 0, 1, 2]
+    assert [budget.note_cut(cut(0, took_ms)) for took_ms in (20.0, 20.0, 60.0)] == [0, 0, 2]
+    assert budget.note_cut(cut(0, 20.0)) == 0, "no step has come, so there was nothing to read"
+    assert [budget.note_cut(cut(0, took_ms)) for took_ms in (20.0, 20.0)] == [0, 1]
+    budget.note_step(440.0, 0.0)
+    assert budget.note_cut(cut(0, 20.0)) == 0
+
+
+def test_what_cuts_have_moved_counts_since_the_last_version() -> None:
+    budget = CutBudget()
+    assert budget.moved_bytes_since(1) == 0
+    for _ in range(2):
+        budget.note_cut(cut(500, 1.0))
+    assert budget.moved_bytes_since(1) == 1000 and budget.moved_bytes_since(2) == 0
+    budget.note_cut(replace(cut(500, 1.0), version=2))
+    assert budget.moved_bytes_since(2) == 500
 
 
 def test_a_portion_has_so_many_bytes_that_what_is_new_at_its_cut_is_within_the_bound() -> None:
@@ -102,12 +124,12 @@ def test_a_portion_has_so_many_bytes_that_what_is_new_at_its_cut_is_within_the_b
     budget.note_step(10.0, 0.0)
     assert budget.portion_bytes(change()) == PORTION_BYTES_FIRST
     bound = budget.bytes_max(change())
-    budget.note_portion(16 << 20, int(bound * (16 << 20) / (12 << 20)))
+    budget.note_cut(portion(16 << 20, int(bound * (16 << 20) / (12 << 20))))
     assert budget.portion_bytes(change()) == pytest.approx(12 << 20, rel=1e-3)
-    budget.note_portion(16 << 20, 16 << 20)
+    budget.note_cut(portion(16 << 20, 16 << 20))
     assert budget.portion_bytes(change()) == PORTION_BYTES_MIN, "more is new than before"
     for _ in range(60):
-        budget.note_portion(16 << 20, 0)
+        budget.note_cut(portion(16 << 20, 0))
     assert budget.portion_bytes(change()) == PORTION_BYTES_MAX
     assert budget.portion_bytes(change(budget_bytes=3000)) == 3000
 
@@ -115,4 +137,4 @@ def test_a_portion_has_so_many_bytes_that_what_is_new_at_its_cut_is_within_the_b
 def test_a_slow_cut_does_not_stop_the_change() -> None:
     budget = CutBudget()
     budget.note_step(100.0, 0.0)
-    assert budget.steps_between(1e9, 1) == STEPS_BETWEEN_MAX
+    assert budget.note_cut(cut(0, 1e9)) == STEPS_BETWEEN_MAX

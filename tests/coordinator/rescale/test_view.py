@@ -23,7 +23,7 @@ def test_a_pause_begins_with_the_first_action_of_the_change() -> None:
     now = [10.0]
     writer: Any = SimpleNamespace(state=None)
     nothing: Any = None
-    view = RescaleView(writer, nothing, nothing, {}, lambda: now[0])
+    view = RescaleView(nothing, writer, nothing, nothing, births={}, monotonic=lambda: now[0])
     view.note_action()
     now[0] += 0.5
     view.note_action()

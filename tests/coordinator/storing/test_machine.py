@@ -12,8 +12,8 @@ from coordinator.storing.machine import (
     Describe,
     Described,
     Describing,
-    Idle,
     LogStored,
+    NoUpload,
     StoringMachine,
     Upload,
     Uploading,
@@ -122,7 +122,7 @@ def test_what_is_recorded_was_complete_and_only_grows(events: list[str]) -> None
                 machine.uploaded()
             case "answer" if isinstance(machine.phase, Describing):
                 machine.described()
-            case "fail" if not isinstance(machine.phase, Idle):
+            case "fail" if not isinstance(machine.phase, NoUpload):
                 machine.failed(now)
             case "recover":
                 machine.recovered()

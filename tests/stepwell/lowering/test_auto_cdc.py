@@ -21,7 +21,7 @@ from io_kafka.step_log.digest import canonical
 from stepwell.errors import Location, ProjectError
 from stepwell.inspection.dry_run import describe
 from stepwell.lowering.driver import lower
-from stepwell.project.auto_cdc import END, RESERVED_PREFIX, START, AutoCdcQuery, Choice, read_table
+from stepwell.project.auto_cdc import END, RESERVED_PREFIX, START, AutoCdcQuery, ColumnChoice, read_table
 from tests.engine.in_process import InProcess
 from tests.engine.zsets import Rows, plus, to_table
 from tests.sampling import sampled
@@ -32,7 +32,7 @@ from tests.stepwell.lowering.test_against_spark import NAN, WORKERS, steps_of
 DDL = "k bigint, r string, seq bigint, op string, v double, w bigint"
 KEYS = ("k", "r")
 STEPS = 4
-HISTORY = Choice(("seq", "op"), excluded=True)
+HISTORY = ColumnChoice(("seq", "op"), excluded=True)
 PAIR = "if(seq IS NULL, NULL, struct(w, seq))"
 """A sequence of two columns. Spark's own SCD type 2 fails where such a sequence cannot be null."""
 
@@ -52,14 +52,14 @@ def _query(scd_type: int, **more: Any) -> AutoCdcQuery:
 
 QUERIES = {
     "type 1": _query(1),
-    "type 1 of some columns": _query(1, columns=Choice(("V", "r", "K"))),
+    "type 1 of some columns": _query(1, columns=ColumnChoice(("V", "r", "K"))),
     "type 1 without deletes": _query(1, deletes=None),
     "type 1 by a struct": _query(1, sequence=lambda spark: F.expr(PAIR)),
     "type 2": _query(2),
     "type 2 by a struct": _query(2, sequence=lambda spark: F.expr(PAIR), columns=HISTORY),
     "type 2 of some columns": _query(2, columns=HISTORY),
-    "type 2 that tracks some": _query(2, columns=HISTORY, tracked=Choice(("w",))),
-    "type 2 that tracks all but some": _query(2, columns=HISTORY, tracked=Choice(("w",), excluded=True)),
+    "type 2 that tracks some": _query(2, columns=HISTORY, tracked=ColumnChoice(("w",))),
+    "type 2 that tracks all but some": _query(2, columns=HISTORY, tracked=ColumnChoice(("w",), excluded=True)),
 }
 
 
@@ -106,7 +106,7 @@ def _sparks(spark: SparkSession, rows: Rows, query: AutoCdcQuery) -> Rows:
     def names(of: Sequence[str]) -> Any:
         return jvm.PythonUtils.toSeq([package.UnqualifiedColumnName.apply(name) for name in of])
 
-    def choice(of: Choice | None) -> Any:
+    def choice(of: ColumnChoice | None) -> Any:
         kind = "ColumnSelection$ExcludeColumns" if of and of.excluded else "ColumnSelection$IncludeColumns"
         return option(of and getattr(package, kind)(names(of.names)))
 
@@ -242,7 +242,7 @@ def test_one_row_a_key_is_stored_if_the_source_only_grows(spark: SparkSession) -
 def test_what_spark_leaves_open_is_decided_by_the_changes_alone(spark: SparkSession, scd_type: int, wins: str) -> None:
     """Of changes with one key and one sequence, an update counts under type 1 and a delete under type 2, as in Spark's rules. Of several
     updates one counts, which is the same in whatever order they come."""
-    query = _query(scd_type, columns=Choice((*KEYS, "w")))
+    query = _query(scd_type, columns=ColumnChoice((*KEYS, "w")))
     circuit = _circuit(spark, query)
     both = [_row(1, "u", 1), _row(1, "d", 2)]
     for order in (both, both[::-1]):
@@ -270,7 +270,7 @@ def test_what_spark_leaves_open_is_decided_by_the_changes_alone(spark: SparkSess
 def test_a_change_without_key_or_sequence_stops_the_step(
     spark: SparkSession, scd_type: int, row: tuple[Any, ...], says: str
 ) -> None:
-    circuit = _circuit(spark, _query(scd_type, columns=Choice((*KEYS, "w"))))
+    circuit = _circuit(spark, _query(scd_type, columns=ColumnChoice((*KEYS, "w"))))
     machine = InProcess(circuit, 2)
     machine.step({"c": _table(circuit, Counter([_row(1, "u", 1)]))})
     with pytest.raises(DataError, match=rf"AUTO CDC into v: a change has {says}"):
@@ -281,9 +281,9 @@ def test_a_change_without_key_or_sequence_stops_the_step(
     ("more", "says"),
     [
         ({"keys": ("kk",)}, r"a\.sql:1: v: AUTO CDC: the key kk is not there\n.*Did you mean k"),
-        ({"columns": Choice(("v",))}, "the key k is not among the columns of the table"),
-        ({"columns": Choice(("nothing",), excluded=True)}, "the column nothing is not there"),
-        ({"tracked": Choice(("k",)), "scd_type": 2}, "the column k is not there"),
+        ({"columns": ColumnChoice(("v",))}, "the key k is not among the columns of the table"),
+        ({"columns": ColumnChoice(("nothing",), excluded=True)}, "the column nothing is not there"),
+        ({"tracked": ColumnChoice(("k",)), "scd_type": 2}, "the column k is not there"),
         ({"source": lambda spark: spark.table("c").withColumnRenamed("w", END), "scd_type": 2}, f"a column {END}"),
         (
             {"source": lambda spark: spark.table("c").withColumnRenamed("w", RESERVED_PREFIX + "w")},

@@ -22,13 +22,13 @@ from dataclasses import replace
 import structlog
 
 from coordinator.specification import PipelineSpec
-from coordinator.starting.binding import Bound, bind
-from coordinator.starting.standings import ExpectedDatabases, Offer
+from coordinator.starting.workers.binding import Bound, bind
+from coordinator.starting.workers.standings import ExpectedDatabases, Offer
 from engine.resident.crew import Crew
 from engine.resident.crew.recruiting import Shrink
 from engine.resident.registration import Candidate
 
-_log = structlog.get_logger("coordinator.starting.shrinking")
+_log = structlog.get_logger("coordinator.starting.workers.shrinking")
 
 
 def offers_of(candidates: Iterable[Candidate], avoided: str | None = None) -> list[Offer]:

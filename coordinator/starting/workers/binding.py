@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from base.version import EMPTY, VersionId
-from coordinator.starting.standings import Copy, ExpectedDatabases, Offer, Standing, copies_of
+from coordinator.starting.workers.standings import DatabaseCopy, ExpectedDatabases, Offer, Standing, copies_of
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Missing:
+class Unbound:
     """The numbers that no task can become, each with the hosts that hold its database and have no task left."""
 
     numbers: Mapping[int, tuple[str, ...]]
@@ -55,7 +55,7 @@ class Missing:
 
 def bind(
     offers: Sequence[Offer], expected: ExpectedDatabases, *, final: bool, restores: bool = False
-) -> Bound | Missing:
+) -> Bound | Unbound:
     """`final`: no more tasks will come, so a last resort is better than nothing. `restores`: what no host has may be taken from the checkpoint
     store."""
     held = copies_of(offers, expected)
@@ -85,7 +85,7 @@ def bind(
         else:
             missing[number] = ()
     if missing:
-        return Missing(missing)
+        return Unbound(missing)
     left = {
         n: tuple(c.host for c in copies[n] if c.standing is Standing.HELD and c.host != tasks.host_of[n])
         for n in chosen
@@ -95,11 +95,11 @@ def bind(
     return Bound(tasks.given, births, frozenset(created), {n: hosts for n, hosts in left.items() if hosts}, versions)
 
 
-def _versions_reported(copies: Iterable[Copy], host: str, birth: str) -> frozenset[VersionId]:
+def _versions_reported(copies: Iterable[DatabaseCopy], host: str, birth: str) -> frozenset[VersionId]:
     return next(copy.versions for copy in copies if (copy.host, copy.birth) == (host, birth))
 
 
-def births_of(held: Mapping[int, tuple[Copy, ...]], expected: ExpectedDatabases) -> Mapping[int, str]:
+def births_of(held: Mapping[int, tuple[DatabaseCopy, ...]], expected: ExpectedDatabases) -> Mapping[int, str]:
     """The workers that the run needs, by number: the owners in the latest version of which every owner's database was found. If there is none,
     they are those of the version to which a database was opened, because it cannot go back; and otherwise those of the last complete one."""
     latest = _latest_held(held, expected)
@@ -117,7 +117,7 @@ def births_of(held: Mapping[int, tuple[Copy, ...]], expected: ExpectedDatabases)
     return expected.owners[max(opened, default=expected.complete or EMPTY)]
 
 
-def _latest_held(held: Mapping[int, tuple[Copy, ...]], expected: ExpectedDatabases) -> VersionId | None:
+def _latest_held(held: Mapping[int, tuple[DatabaseCopy, ...]], expected: ExpectedDatabases) -> VersionId | None:
     """The latest version that the log knows and of which every owner's database was found."""
     for version, births in sorted(expected.owners.items(), reverse=True):
         if all(any(_has(copy, birth, version) for copy in held.get(number, ())) for number, birth in births.items()):
@@ -125,13 +125,16 @@ def _latest_held(held: Mapping[int, tuple[Copy, ...]], expected: ExpectedDatabas
     return None
 
 
-def _has(copy: Copy, birth: str, version: VersionId) -> bool:
+def _has(copy: DatabaseCopy, birth: str, version: VersionId) -> bool:
     return copy.birth == birth and version in copy.versions
 
 
 def _bind_restored(
-    offers: Sequence[Offer], held: Mapping[int, tuple[Copy, ...]], expected: ExpectedDatabases, version: VersionId
-) -> Bound | Missing:
+    offers: Sequence[Offer],
+    held: Mapping[int, tuple[DatabaseCopy, ...]],
+    expected: ExpectedDatabases,
+    version: VersionId,
+) -> Bound | Unbound:
     """The workers of the stored version. A database that can open it is used where it is."""
     births, tasks = expected.owners[version], _Tasks(offers)
     having = {
@@ -141,15 +144,15 @@ def _bind_restored(
     kept = {number for number in births if tasks.give(number, [copy.host for copy in having[number]])}
     left = sorted(births.keys() - kept)
     if missing := [number for number in left if not tasks.give(number, tasks.emptiest(without=set()))]:
-        return Missing(dict.fromkeys(missing, ()))
+        return Unbound(dict.fromkeys(missing, ()))
     versions = {number: frozenset({version}) for number in births}
     versions.update({n: _versions_reported(held[n], tasks.host_of[n], births[n]) for n in kept})
     return Bound(tasks.given, births, frozenset(), {}, versions, restored=frozenset(births.keys() - kept))
 
 
 def _of_births(
-    copies: Mapping[int, tuple[Copy, ...]], births: Mapping[int, str], expected: ExpectedDatabases
-) -> dict[int, tuple[Copy, ...]]:
+    copies: Mapping[int, tuple[DatabaseCopy, ...]], births: Mapping[int, str], expected: ExpectedDatabases
+) -> dict[int, tuple[DatabaseCopy, ...]]:
     """The copies without those of other workers that had the same number, and without versions that have other owners."""
     others = {version for version, owners in expected.owners.items() if owners != births}
     known = expected.owners.keys() - others
@@ -163,14 +166,14 @@ def _of_births(
     }
 
 
-def _pool(copies: Iterable[Copy], allowed: Set[Standing]) -> tuple[Copy, ...]:
+def _pool(copies: Iterable[DatabaseCopy], allowed: Set[Standing]) -> tuple[DatabaseCopy, ...]:
     """The copies that may be bound: of those that are allowed, the ones with the best claim."""
     usable = [copy for copy in copies if copy.standing in allowed]
     best = min((copy.standing.value for copy in usable), default=None)
     return tuple(copy for copy in usable if copy.standing.value == best)
 
 
-def _behind(pools: Mapping[int, Sequence[Copy]]) -> list[int]:
+def _behind(pools: Mapping[int, Sequence[DatabaseCopy]]) -> list[int]:
     """The numbers whose copies all lack the latest version that there is, if no version is common to all numbers. A better copy may be on a host
     that has not been asked. A copy can be without any version that has these owners, where others were restored to one of before a rescale."""
     held = _versions_by_number(pools)
@@ -181,13 +184,13 @@ def _behind(pools: Mapping[int, Sequence[Copy]]) -> list[int]:
     return [number for number, versions in held.items() if latest not in versions]
 
 
-def _versions_by_number(pools: Mapping[int, Sequence[Copy]]) -> dict[int, set[VersionId]]:
+def _versions_by_number(pools: Mapping[int, Sequence[DatabaseCopy]]) -> dict[int, set[VersionId]]:
     """All versions that the copies of each number can open. Numbers without any are left out."""
     found = {number: {version for copy in pool for version in copy.versions} for number, pool in pools.items()}
     return {number: versions for number, versions in found.items() if versions}
 
 
-def _of_common_version(pools: Mapping[int, Sequence[Copy]]) -> dict[int, tuple[Copy, ...]]:
+def _of_common_version(pools: Mapping[int, Sequence[DatabaseCopy]]) -> dict[int, tuple[DatabaseCopy, ...]]:
     """The copies of each number that has some: those that can open the latest version that all numbers have, the largest first. If there is no
     such version, all copies stay; the recovery says what each worker has."""
     held = {number: pool for number, pool in pools.items() if pool}
@@ -196,7 +199,7 @@ def _of_common_version(pools: Mapping[int, Sequence[Copy]]) -> dict[int, tuple[C
     if len(held) < len(pools):
         shared &= {EMPTY}  # the others are going to be created
     latest = max(shared, default=None)
-    chosen: dict[int, tuple[Copy, ...]] = {}
+    chosen: dict[int, tuple[DatabaseCopy, ...]] = {}
     for number, pool in held.items():
         usable = [copy for copy in pool if latest in copy.versions] or list(pool)
         chosen[number] = tuple(sorted(usable, key=lambda copy: (-copy.disk_bytes, copy.host)))

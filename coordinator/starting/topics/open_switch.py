@@ -11,8 +11,8 @@ from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
-from coordinator.starting.patterns import with_matching_topics
-from coordinator.starting.start import settled_outputs
+from coordinator.starting.topics.patterns import with_matching_topics
+from coordinator.starting.topics.setup import settled_outputs
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NotAuthorized, NoTopicMatches, RegistryRefused, UnknownTopic
 from io_kafka.step_log.revision_state import Switching

@@ -25,7 +25,7 @@ from coordinator.revisions.loads import with_recorded_loads
 from coordinator.revisions.marks import with_marks_of
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import CircuitChanged, StateLost
-from coordinator.starting.release import refuse_other_release
+from coordinator.starting.project.release import refuse_other_release
 from engine.model.circuit import Circuit
 from io_kafka.formats.table import options_of_outputs
 from io_kafka.step_log.former_records import LeavesRecord

@@ -17,10 +17,10 @@ from coordinator.revisions.document import Revision
 from coordinator.revisions.loads import chosen_tables
 from coordinator.revisions.requests import TransitionRefused
 from coordinator.specification import InputTopic, PipelineSpec
-from coordinator.starting.same_project import what_differs
+from coordinator.starting.project.same_project import what_differs
 from io_kafka.step_log.revision_records import Choices
 
-_log = structlog.get_logger("coordinator.starting.leading_on")
+_log = structlog.get_logger("coordinator.starting.project.leading_on")
 
 WAYS_OUT = (
     "`stepwell run --as-recorded` goes on with the transition, and when it is settled, another change can be applied. `stepwell revision abort` "

@@ -26,6 +26,7 @@ from base.short_text import short_text
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.topic_names import TABLE_PARTITIONS, is_table_topic
+from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter, TablePart
 from io_kafka.clients.writer_faults import Fenced
@@ -33,10 +34,10 @@ from io_kafka.errors import KafkaFault, UnknownTopic
 from io_kafka.formats.batches import MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, messages_of
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import StepLimits
-from io_kafka.step_log.records import TableRecord, TopicIdentity
+from io_kafka.step_log.records import TableRecord
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.starting.batch_tables")
+_log = structlog.get_logger("coordinator.starting.topics.batch_tables")
 
 TableRows = Callable[[str], Iterator[pa.RecordBatch]]
 """The rows of the batch table with this handle. Raises a fault that names the view which reads it."""
@@ -73,7 +74,7 @@ def _load(
 ) -> None:
     (name,) = source.table.topics
     facts = topics.ensure(name, TABLE_PARTITIONS, TOPIC_CONFIG, replication=spec.replication)
-    topic = TopicIdentity(topic=name, id=facts.topic_id, partitions=facts.partitions)
+    topic = facts.identity
     starts = {partition.partition: end for partition, end in topics.end_offsets([name]).items()}
     handle, before, record = source.table.handle, load_of(source, writer.state), None
     _log.info("reading a table", table=handle, topic=name, again=before is not None)
@@ -114,12 +115,13 @@ def _check_topic(known: TableRecord, topics: Topics) -> None:
     """Raises TopicChanged unless the topic of a loaded table is the one that it was written to."""
     name = known.topic.topic
     try:
-        found = topics.describe([name])[name].topic_id
+        there = topics.describe([name])
     except UnknownTopic:
-        found = None
-    if found != known.topic.id:
+        there = {}
+    lost = lost_topics([known.topic], there)
+    if lost.names:
         raise TopicChanged(
-            f"topic {name}, which has the rows of {known.handle}, was deleted{' and created again' if found else ''}.",
+            f"topic {name}, which has the rows of {known.handle}, was deleted{' and created again' if lost.recreated else ''}.",
             "Read the table again with `stepwell run --full-refresh`.",
         )
 
@@ -163,7 +165,7 @@ def remove_lost_loads(pipeline: str, writer: PipelineWriter, topics: Topics) -> 
         there = {name for name in topics.names() if is_table_topic(pipeline, name)}
         lost = sorted(there - writer.state.tables.keys())
         if lost:
-            writer.confirm()
+            writer.log.confirm()
             topics.delete(lost)
             _log.info("topics of batch tables that nobody needs are deleted", topics=lost)
     except Fenced:

@@ -10,7 +10,7 @@ from io_kafka.outside import Outside
 T = TypeVar("T")
 
 
-class Beside(Generic[T]):
+class BackgroundWork(Generic[T]):
     """`work` must not touch what the loop changes: it gets values. `wake` is called when it is over, also if it has failed."""
 
     def __init__(self, outside: Outside, name: str, work: Callable[[], T], wake: Callable[[], None]) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from coordinator.specification import OutputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
-from coordinator.starting.expected_databases import expected_databases, refuse_other_log
-from coordinator.starting.refresh import refuse_foreign_messages
+from coordinator.starting.topics.refresh import refuse_foreign_messages
+from coordinator.starting.workers.expected_databases import expected_databases, refuse_other_log
+from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.topics import LARGE_MESSAGES, TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import TopicIdentity
@@ -52,7 +53,7 @@ def _refuse_deleted(spec: PipelineSpec, topics: Topics, known: Mapping[str, Topi
 def refuse_lost_log(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> None:
     """Why a topic is not the one that was recorded: raises Fenced if another run has taken over, and StateLost if a database on this host shows
     that the step log was lost."""
-    writer.confirm()
+    writer.log.confirm()
     own = spec.state_location.on_host(None)
     if own is not None:
         expected = expected_databases(spec, writer.state, log_id)
@@ -62,21 +63,21 @@ def refuse_lost_log(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> 
 def check_topics(spec: PipelineSpec, facts: Mapping[str, TopicFacts], known: Mapping[str, TopicIdentity]) -> None:
     """Raises TopicChanged if a topic is not the one that is `known` under its name. Topics that are not known pass."""
     outputs = {output.topic: output for output in spec.outputs}
+    recreated = lost_topics((known[name] for name in facts if name in known), facts).recreated
     for name, fact in facts.items():
+        if name in recreated:
+            raise TopicChanged(
+                f"{recreated[name]}.",
+                "The messages that were read from it or written to it are gone: rebuild with `stepwell run --full-refresh`.",
+            )
         if name in known:
-            _check_topic(fact, known[name], outputs.get(name))
+            _check_partitions(fact, known[name], outputs.get(name))
 
 
-def _check_topic(fact: TopicFacts, known: TopicIdentity, output: OutputTopic | None) -> None:
+def _check_partitions(fact: TopicFacts, known: TopicIdentity, output: OutputTopic | None) -> None:
     """`output`: what is written to the topic; None if it is no output."""
-    name = fact.name
-    if known.id != fact.topic_id:
-        raise TopicChanged(
-            f"topic {name} was deleted and created again (id {known.id} before, {fact.topic_id} now).",
-            "The messages that were read from it or written to it are gone: rebuild with `stepwell run --full-refresh`.",
-        )
     if output is not None and known.partitions != fact.partitions:
         raise TopicChanged(
-            f"output topic {name} had {known.partitions} partitions and has {fact.partitions} now; keys would change their partition.",
+            f"output topic {fact.name} had {known.partitions} partitions and has {fact.partitions} now; keys would change their partition.",
             WITH_TOMBSTONES if fact.compacted or output.compacted else WITH_DELETION,
         )

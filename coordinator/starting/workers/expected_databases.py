@@ -6,11 +6,9 @@ from collections.abc import Iterable
 
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import StateLost
-from coordinator.starting.layouts import owners_by_version
-from coordinator.starting.reach import why_not_replayed
-from coordinator.starting.standings import ExpectedDatabases, Standing, judge
+from coordinator.starting.workers.reach import owners_by_version, restorable
+from coordinator.starting.workers.standings import ExpectedDatabases, Standing, judge
 from io_kafka.step_log.lost import written_topics
-from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
 from storage.identity import FoundDatabase
 
@@ -52,9 +50,3 @@ def refuse_other_log(
                 f"Restore that topic from a replica. Without one, delete {written_topics(spec.written_topics)}, and rebuild with "
                 "`stepwell run --full-refresh`.",
             )
-
-
-def restorable(state: StepLogState) -> CheckpointStored | None:
-    """The version that the checkpoint store has; None if there is none, or no run can go on from it."""
-    stored = state.stored
-    return None if stored is None or why_not_replayed(stored.version.step, state) is not None else stored

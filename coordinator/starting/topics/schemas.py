@@ -20,7 +20,7 @@ from io_kafka.formats.encodings import SchemaIds
 from io_kafka.formats.table import ids_of
 from io_kafka.registry.client import registry_at
 
-_log = structlog.get_logger("coordinator.starting.schemas")
+_log = structlog.get_logger("coordinator.starting.topics.schemas")
 
 
 def register_schemas(spec: PipelineSpec) -> Mapping[str, SchemaIds]:

@@ -19,13 +19,13 @@ from coordinator.revisions.recorded import nothing_to_keep
 from coordinator.revisions.requests import ApplyRequest
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import CircuitChanged
-from coordinator.starting.leading_on import check_leads_on, is_as_chosen
-from coordinator.starting.release import check_transition_of_release, refuse_other_release
-from coordinator.starting.same_project import as_recorded, numbers_if_continued, refuse_former, what_differs
+from coordinator.starting.project.leading_on import check_leads_on, is_as_chosen
+from coordinator.starting.project.release import check_transition_of_release, refuse_other_release
+from coordinator.starting.project.same_project import as_recorded, numbers_if_continued, refuse_former, what_differs
 from io_kafka.step_log.revision_state import Clearing, Draining
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.starting.beginning")
+_log = structlog.get_logger("coordinator.starting.project.beginning")
 
 
 @dataclass(frozen=True)

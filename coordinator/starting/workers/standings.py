@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from base.version import EMPTY, VersionId
-from coordinator.starting.database_names import DatabaseName
+from coordinator.starting.workers.database_names import DatabaseName
 from storage.identity import FoundDatabase, Identity, NamedDatabase, UnneededDatabase
 
 
@@ -130,7 +130,7 @@ def _judge_own(found: FoundDatabase, expected: ExpectedDatabases) -> Standing:
 
 
 @dataclass(frozen=True)
-class Copy:
+class DatabaseCopy:
     """The database of one worker on one host, as all tasks of that host report it."""
 
     host: str
@@ -140,27 +140,27 @@ class Copy:
     disk_bytes: int
 
 
-def copies_of(offers: Sequence[Offer], expected: ExpectedDatabases) -> dict[int, tuple[Copy, ...]]:
+def copies_of(offers: Sequence[Offer], expected: ExpectedDatabases) -> dict[int, tuple[DatabaseCopy, ...]]:
     """All that hosts have under each number, in the order of the hosts. Tasks of one host may report different versions, because an older run
     may still be folding: all of them count."""
-    merged: dict[tuple[int, str, str], Copy] = {}
+    merged: dict[tuple[int, str, str], DatabaseCopy] = {}
     for offer in offers:
         for found in offer.databases:
             if found.worker in expected.distrusted:
                 continue
             standing, database_key = judge(found, expected), (found.worker, offer.host, found.birth)
-            copy = Copy(offer.host, found.birth, standing, frozenset(found.versions), found.disk_bytes)
+            copy = DatabaseCopy(offer.host, found.birth, standing, frozenset(found.versions), found.disk_bytes)
             former = merged.get(database_key)
             merged[database_key] = copy if former is None else _merge(former, copy)
-    by_number: dict[int, tuple[Copy, ...]] = {}
+    by_number: dict[int, tuple[DatabaseCopy, ...]] = {}
     for (number, _, _), copy in sorted(merged.items()):
         by_number[number] = (*by_number.get(number, ()), copy)
     return by_number
 
 
-def _merge(one: Copy, two: Copy) -> Copy:
+def _merge(one: DatabaseCopy, two: DatabaseCopy) -> DatabaseCopy:
     standing = min(one.standing, two.standing, key=lambda standing: standing.value)
-    return Copy(one.host, one.birth, standing, one.versions | two.versions, max(one.disk_bytes, two.disk_bytes))
+    return DatabaseCopy(one.host, one.birth, standing, one.versions | two.versions, max(one.disk_bytes, two.disk_bytes))
 
 
 def leftover_databases(

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
-from coordinator.starting.positions import start_in
+from coordinator.starting.topics.positions import start_in
 from coordinator.topic_names import has_rows_of_tables
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NoTopicMatches

@@ -6,7 +6,7 @@ output of the new generation alone. A run that was fenced meanwhile removes only
     refresh(g)  the step log names the topics to empty, and their ends      after this, only a reset lets steps follow
        |        upsert topics: a tombstone for every live key               transactions, each with a taken_back record
        |        all others: messages below the recorded ends are deleted    not fenced, and need not be: the ends are fixed
-    reset(g)    steps begin again at 0                                       databases of older generations are removed, never opened (start.py)
+    reset(g)    steps begin again at 0                                       databases of older generations are removed (workers/bind_workers.py)
 
 The **generation** (g) is the number of full refreshes. It is part of the identity of every database.
 
@@ -28,8 +28,9 @@ import structlog
 
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
-from coordinator.starting.patterns import with_matching_topics
-from coordinator.starting.positions import starting_positions
+from coordinator.starting.topics.patterns import with_matching_topics
+from coordinator.starting.topics.positions import starting_positions
+from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.rights import Operation, refuse_without
 from io_kafka.clients.topics import TopicFacts, Topics
@@ -38,7 +39,7 @@ from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.digest import MESSAGES_SCHEMA
 from io_kafka.step_log.records import PartitionOffset, Refresh, Reset, TopicIdentity
 
-_log = structlog.get_logger("coordinator.starting.refresh")
+_log = structlog.get_logger("coordinator.starting.topics.refresh")
 
 READ_OFFSETS_MAX = 100_000
 """Offsets in one read while live keys are collected: some tens of MB of messages at most sizes."""
@@ -54,7 +55,7 @@ def rebuild(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> None:
         refuse_wrong_starts(spec, topics)
         plan_of_it = _plan(spec, writer, topics)
         refuse_without(spec.kafka, topics, _rights(spec, plan_of_it), "a full refresh")
-        writer.append([plan_of_it])
+        writer.log.append([plan_of_it])
     plan = writer.state.refresh
     assert plan is not None
     facts = _still_there(plan.topics, topics)
@@ -63,8 +64,8 @@ def rebuild(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> None:
             _write_tombstones(spec, writer, topics, facts[name])
     ends = {TopicPartition(e.topic, e.partition): e.offset for e in plan.ends if e.topic in facts}
     topics.delete_below(ends)
-    kept = tuple(_identity(fact) for _, fact in sorted(facts.items()))
-    writer.append([Reset(epoch=writer.epoch, generation=plan.generation, topics=kept)])
+    kept = tuple(fact.identity for _, fact in sorted(facts.items()))
+    writer.log.append([Reset(epoch=writer.epoch, generation=plan.generation, topics=kept)])
     _log.info("outputs taken back", generation=plan.generation, topics=sorted(facts))
 
 
@@ -79,7 +80,7 @@ def _plan(spec: PipelineSpec, writer: PipelineWriter, topics: Topics) -> Refresh
     return Refresh(
         epoch=writer.epoch,
         generation=state.generation + 1,
-        topics=tuple(_identity(fact) for _, fact in sorted(facts.items())),
+        topics=tuple(fact.identity for _, fact in sorted(facts.items())),
         tombstones=tombstones,
         ends=tuple(PartitionOffset(topic=w.topic, partition=w.partition, offset=end) for w, end in ends.items()),
     )
@@ -108,7 +109,8 @@ def _still_there(recorded: tuple[TopicIdentity, ...], topics: Topics) -> dict[st
     """The facts of those recorded topics that still exist with the recorded id."""
     present = topics.names()
     facts = topics.describe(topic.topic for topic in recorded if topic.topic in present)
-    return {t.topic: facts[t.topic] for t in recorded if t.topic in facts and facts[t.topic].topic_id == t.id}
+    lost = lost_topics(recorded, facts)
+    return {t.topic: facts[t.topic] for t in recorded if t.topic not in lost.names}
 
 
 def refuse_foreign_messages(names: set[str], topics: Topics) -> None:
@@ -124,10 +126,6 @@ def refuse_foreign_messages(names: set[str], topics: Topics) -> None:
             f"output {topics_named} {', '.join(full)} {hold} messages, and the step log does not know who wrote them; nothing was changed.",
             f"Delete or empty the {topics_named} if the messages are not needed, or name another topic for the view. Then run again.",
         )
-
-
-def _identity(fact: TopicFacts) -> TopicIdentity:
-    return TopicIdentity(topic=fact.name, id=fact.topic_id, partitions=fact.partitions)
 
 
 # Tombstones
