@@ -10,6 +10,7 @@ from functools import cache
 
 import pyarrow as pa
 
+from engine.analysis.content import derive_contents
 from engine.model.aggregates import Aggregate
 from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.joins import OuterJoin, SemiJoin
@@ -40,7 +41,7 @@ def base() -> Circuit:
 class Project:
     """`views`: those of `base` that it has. `changes`: how the definition of a view is changed, by name. `readers`: what reads a view, as pairs
     of the view and the reader's kind. `moved`: outputs with another topic. `holds_sources`: whether views hold all rows of the append
-    sources."""
+    sources. `derives`: whether views store nothing if other state tells their content, as in the circuits of users."""
 
     views: tuple[str, ...]
     changes: tuple[tuple[str, str], ...] = ()
@@ -48,9 +49,11 @@ class Project:
     moved: tuple[str, ...] = ()
     reordered: bool = False
     holds_sources: bool = True
+    derives: bool = False
 
     def circuit(self) -> Circuit:
-        return _Making(self).circuit()
+        made = _Making(self).circuit()
+        return derive_contents(made) if self.derives else made
 
 
 def view_names(*, of_event_time: bool = True) -> tuple[str, ...]:
@@ -278,7 +281,8 @@ def pair_of(seed: int, *, holds_sources: bool = True) -> tuple[Project, Project]
     names = tuple(name for name in names if name in drawn)
     known = tuple(name for name in names if chance.random() < 0.7)
     readers = _readers(chance, known, timed)
-    before = Project(known, _changes(chance, known, timed), readers, holds_sources=holds_sources)
+    derives = seed % 4 > 0
+    before = Project(known, _changes(chance, known, timed), readers, holds_sources=holds_sources, derives=derives)
     now = tuple(n for n in names if (chance.random() < 0.9 if n in known else n not in timed and chance.random() < 0.7))
     read = {pair for pair in before.readers if pair[0] in now and chance.random() < 0.8}
     readers = tuple(sorted(read | set(_readers(chance, now, timed))))
@@ -292,7 +296,8 @@ def pair_of(seed: int, *, holds_sources: bool = True) -> tuple[Project, Project]
             elif other is not None:
                 mine[name] = other
     moved = tuple(name for name in now if name not in timed and chance.random() < 0.1)
-    return before, Project(now, tuple(sorted(mine.items())), readers, moved, chance.random() < 0.3, holds_sources)
+    is_reordered = chance.random() < 0.3
+    return before, Project(now, tuple(sorted(mine.items())), readers, moved, is_reordered, holds_sources, derives)
 
 
 def _changes(chance: random.Random, names: Sequence[str], timed: set[str]) -> tuple[tuple[str, str], ...]:
