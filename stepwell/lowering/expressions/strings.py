@@ -20,6 +20,7 @@ from stepwell.lowering.expressions.fragment import (
     unsupported_expression,
 )  # fmt: skip
 from stepwell.lowering.expressions.nested import joined_texts
+from stepwell.lowering.expressions import variants
 
 STRING, INT, BOOL, BINARY = pa.string(), pa.int32(), pa.bool_(), pa.binary()
 STRINGS = pa.list_(pa.field("element", STRING))
@@ -211,6 +212,7 @@ def _pad(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 _METHODS: dict[tuple[str, str], Rule] = {
     **JAVA_METHODS,
+    **variants.JAVA_METHODS,
     ("CharVarcharCodegenUtils", "charTypeWriteSideCheck"): _fit("=", "spark_fit_char"),
     ("CharVarcharCodegenUtils", "varcharTypeWriteSideCheck"): _fit("<=", "spark_fit_varchar"),
     ("CharVarcharCodegenUtils", "readSidePadding"): _pad,
