@@ -25,7 +25,6 @@ VARIANT = pa.struct([pa.field(FIELD, pa.string())])
 """The Arrow form. No struct of a user's has a field of this name (stepwell/catalyst/types.py), and all that holds for structs holds for it."""
 
 
-
 def has_variants(kind: pa.DataType) -> bool:
     """Whether a type is VARIANT, or has it within."""
     if kind == VARIANT:
@@ -235,7 +234,6 @@ def path_steps(path: str) -> tuple[Step, ...] | None:
         steps.append(int(step[4]) if step[4] is not None else next(name for name in step.groups() if name is not None))
         at = step.end()
     return tuple(steps)
-
 
 
 def at_path(value: Value, steps: Iterable[Step]) -> tuple[Value] | None:

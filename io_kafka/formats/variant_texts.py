@@ -36,7 +36,7 @@ from io_kafka.formats.jackson import (
 from io_kafka.formats.tokens import STANDARD, Token, Tokens
 
 _BEGIN, _END = "\ue000", "\ue001"
-"""They stand around a number that is no BIGINT while Python's encoder writes it as a string. Texts that have them are left to the exact reader."""
+"""Around a number that is no BIGINT, while Python's encoder writes it as a string. A text that has one is left to the exact reader."""
 _MARK = re.compile("[\ue000\ue001]|\\\\u[eE]00[01]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")

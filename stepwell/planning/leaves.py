@@ -16,10 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from base.text.months import is_months
+from base.text.type_names import sql_type
+from base.text.variants import VARIANT, has_variants
 from engine.expressions.types import relabel
 from stepwell.catalyst.scala import scala_items
 from stepwell.catalyst.tree import TreeNode, walk_all
-from stepwell.catalyst.types import column_type
+from stepwell.catalyst.types import UnsupportedType, column_type
+from stepwell.catalyst.variants import OtherKind, variants_of_binary
 from stepwell.errors import Location, UnsupportedError
 
 BOUNDARY_PREFIX = "stepwell:"
@@ -75,7 +78,7 @@ def mark_leaves(
                 names.append(_name(leaf, view, location))
                 node.fields["rdd"] = names[-1]
             else:
-                node.fields["data"] = _rows(leaf, spark)
+                node.fields["data"] = _rows_or_refusal(leaf, spark, view, location)
     return names
 
 
@@ -111,6 +114,18 @@ def _name(leaf: Any, view: str, location: Location) -> str:
     return str(name[len(BOUNDARY_PREFIX) :])
 
 
+def _rows_or_refusal(leaf: Any, spark: SparkSession, view: str, location: Location) -> pa.Table:
+    try:
+        return _rows(leaf, spark)
+    except UnsupportedType as error:
+        raise UnsupportedError(
+            f"rows that are written in the definition have a column of the type {error.name}, which is not supported",
+            "Write the values as texts in a view of its own, and use parse_json in a view over it.",
+            view=view,
+            location=location,
+        ) from None
+
+
 def _rows(leaf: Any, spark: SparkSession) -> pa.Table:
     """A LocalRelation's rows in columns c0, c1, .... If it has no column, c0 holds zeros, because Arrow would lose the number of rows."""
     count = leaf.data().size()
@@ -129,12 +144,21 @@ def _rows(leaf: Any, spark: SparkSession) -> pa.Table:
         ]
         frame = frame.select(*(column.alias(f"c{index}") for index, column in enumerate(numbers)))
     rows = frame.toArrow()
-    return pa.table(
-        {
-            f"c{index}": relabel(rows.column(index), type_) if is_months(type_) else rows.column(index).cast(type_)
-            for index, type_ in enumerate(types)
-        }
-    )
+    return pa.table({f"c{index}": _typed(rows.column(index), type_) for index, type_ in enumerate(types)})
+
+
+def _typed(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray | pa.Array:
+    """The column in the circuit's Arrow form. Raises UnsupportedType."""
+    if is_months(type_):
+        return relabel(column, type_)
+    if not has_variants(type_):
+        return column.cast(type_)
+    try:
+        if type_ == VARIANT:
+            return variants_of_binary(column)
+    except OtherKind as error:
+        raise UnsupportedType(f"VARIANT ({error})") from error
+    raise UnsupportedType(f"{sql_type(type_)} in rows that are written in the definition")
 
 
 def _foreign(kind: str, view: str, location: Location) -> UnsupportedError:

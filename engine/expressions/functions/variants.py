@@ -20,7 +20,18 @@ from base.text import dates, decimals, doubles, integers, timestamps
 from base.text.timestamps import INT64_MAX, SECOND_US
 from base.text.trimming import JAVA_BLANK
 from base.text.type_names import sql_type
-from base.text.variants import FIELD, VARIANT, Step, Value, at_path, canonical_text, json_text, path_steps, string_of, value_of
+from base.text.variants import (
+    FIELD,
+    VARIANT,
+    Step,
+    Value,
+    at_path,
+    canonical_text,
+    json_text,
+    path_steps,
+    string_of,
+    value_of,
+)
 from engine.expressions.functions.function import Failure, value_text
 from engine.expressions.functions.generic_function import GenericFunction
 from engine.expressions.functions.written import DECIMAL_DIGITS_MAX
@@ -132,7 +143,9 @@ def _cast_within(kind: pa.DataType, fail: bool) -> Cast:
         made = convert(value)
         if made is None and fail:
             shown = value_text(json_text(canonical_text(value)))
-            raise Failure("INVALID_VARIANT_CAST", f"the variant {shown} cannot be cast to {sql_type(kind)}: use try_variant_get")
+            raise Failure(
+                "INVALID_VARIANT_CAST", f"the variant {shown} cannot be cast to {sql_type(kind)}: use try_variant_get"
+            )
         return made
 
     return cast

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.expressions.types import duck_type, quote_name
 from base.text.variants import FIELD, VARIANT
+from engine.expressions.types import duck_type, quote_name
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, text, unsupported_expression

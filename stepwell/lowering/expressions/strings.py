@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from engine.expressions.functions import Failure, patterns
 from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions import variants
 from stepwell.lowering.expressions.encodings import JAVA_METHODS
 from stepwell.lowering.expressions.fragment import (
     Fragment,
@@ -20,7 +21,6 @@ from stepwell.lowering.expressions.fragment import (
     unsupported_expression,
 )  # fmt: skip
 from stepwell.lowering.expressions.nested import joined_texts
-from stepwell.lowering.expressions import variants
 
 STRING, INT, BOOL, BINARY = pa.string(), pa.int32(), pa.bool_(), pa.binary()
 STRINGS = pa.list_(pa.field("element", STRING))

@@ -91,15 +91,55 @@ def _random_json(chance: random.Random, depth: int = 0) -> str:
         parts = [_random_json(chance, depth + 1) for _ in range(chance.randrange(4))]
         return f"[{blank}{','.join(parts)}{blank}]"
     if kind < 0.5 and depth < 4:
-        names = chance.sample(["a", "b", "é", "😀", "\uffff", "\ue000", "", "a\\nb", "\\u00e9x", "Z", "\\ud83d\\ude00y", '\\"'], chance.randrange(5))
-        return "{" + ",".join(f'{blank}"{name}"{blank}:{_random_json(chance, depth + 1)}' for name in names) + blank + "}"
+        names = chance.sample(
+            ["a", "b", "é", "😀", "\uffff", "\ue000", "", "a\\nb", "\\u00e9x", "Z", "\\ud83d\\ude00y", '\\"'],
+            chance.randrange(5),
+        )
+        return (
+            "{" + ",".join(f'{blank}"{name}"{blank}:{_random_json(chance, depth + 1)}' for name in names) + blank + "}"
+        )
     if kind < 0.6:
         return chance.choice(["true", "false", "null"])
     if kind < 0.75:
-        return '"' + "".join(chance.choices(["x", "é", "\\n", "\\u0001", "\\u001F", "\\/", "😀", "\\ud83d\\ude00", "1.5", "e", "\\\\", "\\\"", "\ue000", "\ue001", "NaN"], k=chance.randrange(5))) + '"'
-    digits = "".join(chance.choices("0123456789", k=chance.choice([1, 3, 10, 18, 19, 20, 38, 39, 45]))).lstrip("0") or "0"
-    fraction = "." + "".join(chance.choices("0012345", k=chance.choice([1, 2, 5, 37, 38, 39]))) if chance.random() < 0.5 else ""
-    exponent = chance.choice(["e", "E"]) + chance.choice(["", "+", "-"]) + str(chance.randrange(330)) if chance.random() < 0.2 else ""
+        return (
+            '"'
+            + "".join(
+                chance.choices(
+                    [
+                        "x",
+                        "é",
+                        "\\n",
+                        "\\u0001",
+                        "\\u001F",
+                        "\\/",
+                        "😀",
+                        "\\ud83d\\ude00",
+                        "1.5",
+                        "e",
+                        "\\\\",
+                        '\\"',
+                        "\ue000",
+                        "\ue001",
+                        "NaN",
+                    ],
+                    k=chance.randrange(5),
+                )
+            )
+            + '"'
+        )
+    digits = (
+        "".join(chance.choices("0123456789", k=chance.choice([1, 3, 10, 18, 19, 20, 38, 39, 45]))).lstrip("0") or "0"
+    )
+    fraction = (
+        "." + "".join(chance.choices("0012345", k=chance.choice([1, 2, 5, 37, 38, 39])))
+        if chance.random() < 0.5
+        else ""
+    )
+    exponent = (
+        chance.choice(["e", "E"]) + chance.choice(["", "+", "-"]) + str(chance.randrange(330))
+        if chance.random() < 0.2
+        else ""
+    )
     return chance.choice(["", "-"]) + digits + fraction + exponent
 
 
@@ -115,7 +155,9 @@ def _compare_texts(spark: SparkSession, texts: list[str]) -> None:
     write = function_name("to_json", [VARIANT], pa.string(), {"nulls": False})
     ours = plain(evaluate(None, (Expression(f"{write}({parse}(c0))", pa.string()),), pa.table({"c0": texts})).column(0))
     wrong = [case for case in zip(texts, expected, ours, strict=True) if _shown(case[1]) != _shown(case[2])]
-    assert not wrong, f"{len(wrong)} of {len(texts)} differ (text, Spark, ours): {[tuple(str(part)[:300] for part in case) for case in wrong[:5]]}"
+    assert not wrong, (
+        f"{len(wrong)} of {len(texts)} differ (text, Spark, ours): {[tuple(str(part)[:300] for part in case) for case in wrong[:5]]}"
+    )
 
 
 def test_strange_texts_are_read_or_refused_as_in_spark(spark: SparkSession) -> None:
@@ -156,7 +198,10 @@ def test_paths_are_sparks(spark: SparkSession) -> None:
         assert (path_steps(path) is not None) == parsed.isDefined(), path
         if parsed.isDefined():
             shown = [str(step.toString()) for step in parsed.get()]
-            ours = [f"ObjectExtraction({s})" if isinstance(s, str) else f"ArrayExtraction({s})" for s in path_steps(path) or ()]
+            ours = [
+                f"ObjectExtraction({s})" if isinstance(s, str) else f"ArrayExtraction({s})"
+                for s in path_steps(path) or ()
+            ]
             assert ours == shown, path
 
 
