@@ -10,9 +10,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
-import pyarrow as pa
-
-from base.text.variants import FIELD, VARIANT, Value, canonical_text
+from base.text.variants import Value, canonical_text
 
 
 class OtherKind(Exception):
@@ -27,13 +25,6 @@ def variant_literal(java: Any) -> str | bytes:
         return text_of_binary(value, metadata)
     except OtherKind:
         return value
-
-
-def variants_of_binary(column: pa.ChunkedArray) -> pa.Array:
-    """Spark's Arrow form of variants, structs of the two binary values, in our own. Raises OtherKind."""
-    cells = column.to_pylist()
-    texts = [None if cell is None else {FIELD: text_of_binary(cell["value"], cell["metadata"])} for cell in cells]
-    return pa.array(texts, VARIANT)
 
 
 def text_of_binary(value: bytes, metadata: bytes) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from base.text.type_names import sql_type
+from base.text.variants import has_variants
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.trees import call
@@ -16,7 +17,14 @@ _NORMAL = ("NormalizeNaNAndZero", "KnownFloatingPointNormalized")
 
 def normal_key(tree: TreeNode, type_: pa.DataType) -> TreeNode:
     """`tree`, whose values have this type, normalised for use as a key. What Spark has normalised stays as it is. Spark does so with the
-    conditions of joins, but before it drops the `isnull` of a NOT IN over values that cannot be NULL, which makes an equality of it."""
+    conditions of joins, but before it drops the `isnull` of a NOT IN over values that cannot be NULL, which makes an equality of it. Raises
+    UnsupportedPlan for variants, which Spark compares by their bytes in the few functions that take them, and refuses elsewhere."""
+    if has_variants(type_):
+        raise UnsupportedPlan(
+            "Aggregate",
+            f"values of type {sql_type(type_)} are compared here, which is not supported",
+            "Compare to_json(v), or a part of it with a type, such as v:name::STRING",
+        )
     return tree if _is_normal(tree, type_) else call("NormalizeNaNAndZero", child=tree)
 
 

@@ -12,17 +12,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from base.text.months import is_months
 from base.text.type_names import sql_type
-from base.text.variants import VARIANT, has_variants
+from base.text.variants import FIELD, VARIANT, has_variants
 from engine.expressions.types import relabel
 from stepwell.catalyst.scala import scala_items
 from stepwell.catalyst.tree import TreeNode, walk_all
 from stepwell.catalyst.types import UnsupportedType, column_type
-from stepwell.catalyst.variants import OtherKind, variants_of_binary
+from stepwell.catalyst.variants import variant_literal
 from stepwell.errors import Location, UnsupportedError
 
 BOUNDARY_PREFIX = "stepwell:"
@@ -137,28 +138,31 @@ def _rows(leaf: Any, spark: SparkSession) -> pa.Table:
     dataset = getattr(spark._jvm, "org.apache.spark.sql.classic.Dataset")
     frame = DataFrame(dataset.ofRows(spark._jsparkSession, leaf), spark)
     types = [column_type(field["type"]) for field in json.loads(leaf.schema().json())["fields"]]
-    if any(map(is_months, types)):  # Arrow's type for them, which Spark would choose, is unknown to pyarrow
-        numbers = [
-            column.cast("interval month").cast("int").cast("bigint") if is_months(type_) else column
-            for column, type_ in zip((frame[name] for name in frame.columns), types, strict=True)
-        ]
-        frame = frame.select(*(column.alias(f"c{index}") for index, column in enumerate(numbers)))
-    rows = frame.toArrow()
-    return pa.table({f"c{index}": _typed(rows.column(index), type_) for index, type_ in enumerate(types)})
+    columns = [_given(frame[name], type_) for name, type_ in zip(frame.columns, types, strict=True)]
+    rows = frame.select(*(column.alias(f"c{index}") for index, column in enumerate(columns))).toArrow()
+    return pa.table({f"c{index}": _typed(rows.column(index), type_, leaf, index) for index, type_ in enumerate(types)})
 
 
-def _typed(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray | pa.Array:
-    """The column in the circuit's Arrow form. Raises UnsupportedType."""
+def _given(column: Column, type_: pa.DataType) -> Column:
+    """The column in a type that Spark can give as Arrow."""
+    if is_months(type_):  # Arrow's type for them, which Spark would choose, is unknown to pyarrow
+        return column.cast("interval month").cast("int").cast("bigint")
+    return F.lit(None) if has_variants(type_) else column
+
+
+def _typed(column: pa.ChunkedArray, type_: pa.DataType, leaf: Any, index: int) -> pa.ChunkedArray | pa.Array:
+    """The column in the circuit's Arrow form; `index` is its place in the leaf. Raises UnsupportedType."""
     if is_months(type_):
         return relabel(column, type_)
     if not has_variants(type_):
         return column.cast(type_)
-    try:
-        if type_ == VARIANT:
-            return variants_of_binary(column)
-    except OtherKind as error:
-        raise UnsupportedType(f"VARIANT ({error})") from error
-    raise UnsupportedType(f"{sql_type(type_)} in rows that are written in the definition")
+    if type_ != VARIANT:
+        raise UnsupportedType(f"{sql_type(type_)} in rows that are written in the definition")
+    cells = (None if row.isNullAt(index) else variant_literal(row.getVariant(index)) for row in scala_items(leaf.data()))
+    texts = list(cells)
+    if any(isinstance(text, bytes) for text in texts):
+        raise UnsupportedType("VARIANT of a date or another kind that JSON has not")
+    return pa.array([None if text is None else {FIELD: text} for text in texts], VARIANT)
 
 
 def _foreign(kind: str, view: str, location: Location) -> UnsupportedError:

@@ -267,4 +267,9 @@ _OTHERS: Mapping[pa.DataType, Scalars] = {
     pa.date32(): {str: dates.date_days},
 }
 
-GENERIC: Mapping[str, GenericFunction] = {"parse_json": _parse_json, "variant_get": _get}
+
+def _to_variant(signature: Signature, values: pa.Array) -> pa.Array:
+    return _variants([None if value is None else canonical_text(value) for value in values.to_pylist()])
+
+
+GENERIC: Mapping[str, GenericFunction] = {"parse_json": _parse_json, "to_variant": _to_variant, "variant_get": _get}

@@ -270,7 +270,7 @@ def convert(node: TreeNode, operand: Fragment, target: pa.DataType) -> Fragment:
     if operand.type == VARIANT:
         return cast_variant(operand, target, node.get("evalMode") != "TRY")
     if target == VARIANT:
-        raise cast_to_variant(node, operand.type)
+        return cast_to_variant(node, operand)
     by_parts = convert_parts(operand, target, partial(convert, node))
     if by_parts is not None:
         return by_parts

@@ -56,11 +56,17 @@ def cast_variant(operand: Fragment, target: pa.DataType, fail: bool) -> Fragment
     return _at(operand, target, [], fail)
 
 
-def cast_to_variant(node: TreeNode, source: pa.DataType) -> Exception:
-    """The refusal of a cast to VARIANT, which would need kinds of values that JSON has not."""
-    return unsupported_expression(
-        node, f"{sql_type(source)} to VARIANT", "use parse_json(to_json(x)), whose values are those of JSON"
-    )
+def cast_to_variant(node: TreeNode, operand: Fragment) -> Fragment:
+    """CAST to VARIANT of a type whose values JSON has too. The others would need other kinds of values in variants."""
+    type_ = operand.type
+    of_json = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_decimal, pa.types.is_float64, pa.types.is_string)
+    if not any(is_one(type_) for is_one in of_json):
+        raise unsupported_expression(
+            node,
+            f"{sql_type(type_)} to VARIANT",
+            "cast it to STRING or DOUBLE, or use parse_json(to_json(x)), whose values are those of JSON",
+        )
+    return generic("to_variant", VARIANT, operand)
 
 
 def _is_null(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:

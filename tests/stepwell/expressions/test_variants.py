@@ -35,6 +35,7 @@ CASES = [
         ("$.c", "struct<d: int, e: string>"), ("$", "struct<a: int, c: struct<d: string>>"), ("$.ts", "timestamp"), ("$.dt", "date"), ("$.o", "boolean"), ("$.d", "double"), ("$.m", "decimal(10,2)"), ("$.x", "binary"), ("$.l[1].a", "int"), ("$[1]", "string"))),
     f"to_json(try_variant_get({_V}, '$.a'))", f"to_json({_V}:c.d)", f"{_V}:c.d::string", f"to_json({_V}:l[0])", f"cast({_V}:a AS int)", f"try_cast({_V}:a AS int)", f"try_cast({_V} AS array<int>)", f"try_cast({_V} AS struct<a: int>).a", f"cast({_V} AS string)", "cast(try_parse_json(num) AS double)",
     f"to_json(cast({_V} AS variant))", f"try_variant_get({_V}, u, 'int')", f"try_variant_get({_V}, concat('$.', nullif(u, '')), 'string')", f"variant_get({_V}, cast(NULL AS string), 'int')", f"try_variant_get({_V}, '$.l', 'array<variant>') IS NULL", f"to_json(try_variant_get({_V}, '$.l', 'array<variant>'))", f"to_json(try_variant_get({_V}, '$', 'map<string, variant>'))", f"to_json(try_variant_get({_V}, '$', 'struct<a: variant, c: variant>'))",
+    *(f"to_json(cast({column} AS variant))" for column in ("s", "i", "b", "l", "o", "d", "m", "w", "q")), "cast(cast(m AS variant) AS string)", f"to_json(ifnull({_V}, s))", "to_json(cast(NULL AS variant))", "to_json(try_cast(s AS variant))", "cast(cast(10 div k AS variant) AS int)",
     f"transform(cast({_V} AS array<variant>), x -> try_cast(x AS int))", "cast(parse_json(cast(10 div k AS string)) AS int)", "to_json(from_json(js, 'variant'))", "to_json(from_json(js, 'a VARIANT, b STRING'))", "to_json(from_json(js, 'ARRAY<VARIANT>'))", "to_json(from_json(nullif(js, concat('{\"a\":', right(js, length(js) - 5))), 'MAP<STRING, VARIANT>'))", "to_json(from_json(js, 'a VARIANT', map('mode', 'FAILFAST')))",
     f"to_json(from_json(js, '{_WIDE}'))", "parse_json('{\"b\": [1, 1.50, 1e300, null], \"a\": {\"x\": \"y\\'\"}}'):b[1]::string", "to_json(array(parse_json('1'), parse_json('\"x\"')))", "variant_get(parse_json('null'), '$', 'int')", "to_json(parse_json(NULL))", "try_variant_get(parse_json('[{\"a\": 1}]'), '$[0].a', 'int') + i",
 ]  # fmt: skip
@@ -208,7 +209,9 @@ def test_paths_are_sparks(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("sql", "what"),
     [
-        ("to_json(cast(i AS variant))", "INT to VARIANT"),
+        ("to_json(cast(f AS variant))", "FLOAT to VARIANT"),
+        ("to_json(cast(ts AS variant))", "TIMESTAMP to VARIANT"),
+        ("to_json(array(cast(dt AS variant)))", "DATE to VARIANT"),
         ("to_json(to_variant_object(st))", "ToVariantObject"),
         ("schema_of_variant(parse_json(js))", "schemaOfVariant"),
         ("to_json(try_variant_get(parse_json(js), '$', 'struct<a: int, A: int>'))", "two fields of one name"),

@@ -80,8 +80,8 @@ ADVISED = {
     "SELECT to_char(a, '999') AS x FROM t": "ToCharacter",
     "SELECT from_csv(s, 'a int') AS x FROM t": "CsvToStructs",
     "SELECT to_csv(struct(a, b)) AS x FROM t": "StructsToCsv",
-    "SELECT variant_get(parse_json(s), '$.a', 'int') AS x FROM t": "VariantGet",
-    "SELECT CAST(parse_json(s) AS STRING) AS x FROM t": "parse_json",
+    "SELECT schema_of_variant(parse_json(s)) AS x FROM t": "schema_of_variant",
+    "SELECT to_variant_object(struct(a, b)) AS x FROM t": "ToVariantObject",
     "SELECT sentences(s) AS x FROM t": "sentences",
     "SELECT quote(s) AS x FROM t": "quote",
 }
