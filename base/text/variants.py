@@ -2,9 +2,10 @@
 
 Guarantees: each value has exactly one text, so equal texts are equal values. It is JSON without blanks, whose members are in Java's order of
 strings, with three rules for numbers. A BIGINT has digits alone. A DECIMAL has a point and no exponent, and no zero at its end but one behind
-the point: Spark shows no others. A DOUBLE has an exponent, or is one of the words NaN, Infinity and -Infinity. NULL within a variant is `null`.
+the point, for Spark shows no others; one without a fraction that is no BIGINT has digits alone. A DOUBLE has an exponent, or is one of the words
+NaN, Infinity and -Infinity. NULL within a variant is `null`. So Spark's `parse_json` makes the same value of such a text without these words.
 
-In Python a value is None, a bool, an int (BIGINT), a Decimal, a float (DOUBLE), a str, a list or a dict.
+In Python a value is None, a bool, an int (BIGINT, or a DECIMAL that is none), a Decimal, a float (DOUBLE), a str, a list or a dict.
 """
 
 from __future__ import annotations
@@ -112,6 +113,8 @@ def number_text(written: str) -> str:
 
 def _decimal_number(whole: str, fraction: str) -> str:
     kept = fraction.rstrip("0")
+    if not kept and not LONG_MIN <= int(whole) <= LONG_MAX:
+        return whole
     return f"{whole}.{kept or '0'}" if kept or whole.strip("-0") else "0.0"
 
 

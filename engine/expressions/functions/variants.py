@@ -13,7 +13,6 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from base.text import dates, decimals, doubles, integers, timestamps
@@ -259,7 +258,7 @@ _OTHERS: Mapping[pa.DataType, Scalars] = {
     pa.float64(): {bool: float, int: float, Decimal: float, float: float, str: doubles.double_value},
     pa.float32(): {
         bool: float,
-        int: lambda value: float(np.int64(value).astype(np.float32)),
+        int: lambda value: doubles.single_value(str(value)),
         Decimal: lambda value: doubles.single_value(str(value)),
         float: float,
         str: doubles.single_value,
