@@ -158,7 +158,9 @@ def _typed(column: pa.ChunkedArray, type_: pa.DataType, leaf: Any, index: int) -
         return column.cast(type_)
     if type_ != VARIANT:
         raise UnsupportedType(f"{sql_type(type_)} in rows that are written in the definition")
-    cells = (None if row.isNullAt(index) else variant_literal(row.getVariant(index)) for row in scala_items(leaf.data()))
+    cells = (
+        None if row.isNullAt(index) else variant_literal(row.getVariant(index)) for row in scala_items(leaf.data())
+    )
     texts = list(cells)
     if any(isinstance(text, bytes) for text in texts):
         raise UnsupportedType("VARIANT of a date or another kind that JSON has not")

@@ -71,7 +71,9 @@ VARIANTS = [
     "null", "true", "false", "1", "-9223372036854775808", "1.0", "1.5", "99999999999999999999999999999999999999", "1.0e0", "1e+300", "-0.0e0", "NaN", "Infinity", "-Infinity", '"x"', '"\\u001F\\n\\"\\\\é😀"', "{}", "[]",
     '{"a":1.0,"b":[1.5e0,{"1.0":"1.0e0 NaN"}],"c":{"d":NaN}}', '[-1.25,2,"-1.0"]', None,
 ]  # fmt: skip
-VARIANTS_WITHIN = pa.struct([("v", VARIANT), ("l", pa.list_(pa.field("element", VARIANT))), ("m", pa.map_(pa.string(), VARIANT))])
+VARIANTS_WITHIN = pa.struct(
+    [("v", VARIANT), ("l", pa.list_(pa.field("element", VARIANT))), ("m", pa.map_(pa.string(), VARIANT))]
+)
 MONTHS_WITHIN = pa.struct([("m", YEAR_TO_MONTH), ("l", pa.list_(pa.field("element", YEAR)))])
 DECLARED = {
     YEAR_TO_MONTH: "interval year to month",
