@@ -157,7 +157,7 @@ def _typed(column: pa.ChunkedArray, type_: pa.DataType, leaf: Any, index: int) -
     if not has_variants(type_):
         return column.cast(type_)
     if type_ != VARIANT:
-        raise UnsupportedType(f"{sql_type(type_)} in rows that are written in the definition")
+        raise UnsupportedType(sql_type(type_))
     cells = (
         None if row.isNullAt(index) else variant_literal(row.getVariant(index)) for row in scala_items(leaf.data())
     )

@@ -206,6 +206,15 @@ def test_paths_are_sparks(spark: SparkSession) -> None:
             assert ours == shown, path
 
 
+def test_a_constant_has_the_kinds_of_its_numbers(oracle: Oracle) -> None:
+    """The JVM gives them in its binary form, from which each kind is read."""
+    text = '[1, 1.0, 1e0, -0.5, 99999999999999999999, true, null, "é", {"b": [], "a": {}}, 70000, -5000000000, 1.23456789012345678901, "long"]'
+    lowered = oracle.lower(f"to_json(if(o, parse_json('{text}'), NULL))")
+    literals = [part for part in lowered.tree.walk() if part.kind == "Literal" and part["dataType"] == "variant"]
+    expected = '[1,1.0,1.0e0,-0.5,99999999999999999999,true,null,"é",{"a":{},"b":[]},70000,-5000000000,1.23456789012345678901,"long"]'
+    assert [part["value"] for part in literals if part["value"] is not None] == [expected]
+
+
 @pytest.mark.parametrize(
     ("sql", "what"),
     [

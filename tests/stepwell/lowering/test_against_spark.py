@@ -113,19 +113,28 @@ VARIANT_QUERIES = {
     "full join": f"SELECT r.a, r.v, u.c FROM {_ROWS} AS r FULL JOIN u ON r.a = u.a AND r.b > u.c",
     "united": f"SELECT v FROM {_ROWS} UNION ALL SELECT parse_json(cast(a AS string)) FROM u",
     "grouped by a part": f"SELECT v:s::string AS k, count(v) AS n, sum(v:l[0]::bigint) AS x, count(*) AS m FROM {_ROWS} GROUP BY 1",
-    "chosen in groups": f"SELECT s, max_by(v, struct(a, b)) AS x, min_by(v:s, struct(a, b)) AS y, max_by(v:l[1], struct(b, a)) AS z FROM {_ROWS} GROUP BY s",
+    "chosen in groups": (
+        f"SELECT s, max_by(v, struct(a, b)) AS x, min_by(v:s, struct(a, b)) AS y, max_by(v:l[1], struct(b, a)) AS z FROM {_ROWS} "
+        f"GROUP BY s"
+    ),
     "collected": f"SELECT a, sort_array(transform(collect_list(v), x -> to_json(x))) AS x FROM {_ROWS} GROUP BY a",
     "exploded": f"SELECT a, e FROM (SELECT a, explode(cast(v:l AS ARRAY<VARIANT>)) AS e FROM {_ROWS})",
     "in windows": (
         f"SELECT a, b, first_value(v) OVER w AS f, lag(v:l) OVER w AS l, row_number() OVER w AS n FROM {_ROWS} "
         "WINDOW w AS (PARTITION BY s ORDER BY a, b, to_json(v))"
     ),
-    "the last of each key": f"SELECT * FROM (SELECT s, v, row_number() OVER (PARTITION BY s ORDER BY a DESC, b, to_json(v)) AS n FROM {_ROWS}) WHERE n = 1",
+    "the last of each key": (
+        f"SELECT * FROM (SELECT s, v, row_number() OVER (PARTITION BY s ORDER BY a DESC, b, to_json(v)) AS n FROM {_ROWS}) WHERE "
+        f"n = 1"
+    ),
     "first rows": f"SELECT a, v FROM {_ROWS} ORDER BY a, b, to_json(v) LIMIT 4",
     "rows without a match": f"SELECT a, v FROM {_ROWS} WHERE a NOT IN (SELECT a FROM u WHERE a IS NOT NULL)",
     "of a subquery": f"SELECT a, (SELECT max_by(v, struct(a, b, to_json(v))) FROM {_ROWS}) AS v FROM u",
     "in maps and structs": f"SELECT a, map('k', v) AS m, from_json(to_json(struct(v AS x)), 'x VARIANT, y VARIANT') AS st FROM {_ROWS}",
-    "of VALUES": "SELECT t.a, p.v FROM t JOIN (SELECT k, parse_json(j) AS v FROM VALUES (1, '[1.0, {}]'), (2, 'null'), (3, NULL) AS p(k, j)) AS p ON t.a = p.k",
+    "of VALUES": (
+        "SELECT t.a, p.v FROM t JOIN (SELECT k, parse_json(j) AS v FROM VALUES (1, '[1.0, {}]'), (2, 'null'), (3, NULL) AS p(k, "
+        "j)) AS p ON t.a = p.k"
+    ),
     "cast to nested types": (
         f"SELECT a, cast(v AS STRUCT<n: INT, l: ARRAY<DECIMAL(5, 2)>, z: STRING>) AS x, cast(v:l AS ARRAY<STRING>) AS y, "
         f"try_cast(v AS MAP<STRING, STRING>) AS z FROM {_ROWS}"
