@@ -187,28 +187,26 @@ def _deep_value(text: str) -> Value:
     return root[0]
 
 
-_SHOWN = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?|NaN|-?Infinity')
+_SHOWN = re.compile(
+    r'((?:"(?:[^"\\]++|\\.)*+"|[^"0-9NI-]++|-?[0-9]++(?![.e]))*+)(-?[0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?|NaN|-?Infinity)?'
+)
+"""What is shown as it is, and a number that is not."""
 ANY_FRACTION = r"[0-9][.e]|NaN|Infinity"
 """A pattern that is in each text which differs from its value in JSON, and in some others."""
 
 
 def json_text(text: str) -> str:
     """The value in JSON, as Spark's `to_json` writes it, of a text of this module."""
-    return _SHOWN.sub(_shown, text)
+    return _SHOWN.sub(_part_of_json, text)
 
 
-def _shown(part: re.Match[str]) -> str:
-    token = part[0]
-    if token.startswith('"') or ("." not in token and "e" not in token and token not in _NOT_FINITE):
-        return token
-    if token in _NOT_FINITE:
-        return f'"{token}"'
-    return double_text(float(token)) if "e" in token else decimal_text(token)
-
-
-def decimal_text(text: str) -> str:
-    """A DECIMAL of a variant, as Spark shows it."""
-    return text.removesuffix(".0")
+def _part_of_json(part: re.Match[str]) -> str:
+    before, number = part[1], part[2]
+    if number is None:
+        return before
+    if number in _NOT_FINITE:
+        return f'{before}"{number}"'
+    return before + (double_text(float(number)) if "e" in number else number.removesuffix(".0"))
 
 
 def string_of(value: Value) -> str:

@@ -62,9 +62,9 @@ class Dialect(NamedTuple):
 
 FROM_JSON = Dialect(True, True, False, False)
 COPIED = Dialect(True, False, True, True)
-"""As `get_json_object` and `json_tuple` read, which copy a part of the text."""
+"""The dialect of `get_json_object` and `json_tuple`, which copy a part of the text."""
 STANDARD = Dialect(False, False, False, True)
-"""As `parse_json` reads."""
+"""The dialect of `parse_json`."""
 
 
 class _Context:

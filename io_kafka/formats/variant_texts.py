@@ -38,6 +38,8 @@ from io_kafka.formats.tokens import STANDARD, Token, Tokens
 _BEGIN, _END = "\ue000", "\ue001"
 """Around a number that is no BIGINT, while Python's encoder writes it as a string. A text that has one is left to the exact reader."""
 _MARK = re.compile("[\ue000\ue001]|\\\\u[eE]00[01]")
+_LONG_NUMBER = re.compile("[0-9]{19}")
+"""It may be no BIGINT. Python's own reading of integers takes all others, at half of the time."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 
@@ -52,11 +54,15 @@ def _usual_text(text: str) -> str | None:
     """None if only the exact reader says what the text holds."""
     if len(text) > DEPTH_MAX and text.count("{") + text.count("[") > DEPTH_MAX:
         return None
-    if _MARK.search(text):
+    plain = text.isascii() and "\\u" not in text
+    if not plain and _MARK.search(text):
         return None
-    careful = len(text) > NAME_CHARS_MAX or "\\u" in text or (not text.isascii() and bool(_BEYOND_16_BITS.search(text)))
+    careful = len(text) > NAME_CHARS_MAX or not (plain or ("\\u" not in text and not _BEYOND_16_BITS.search(text)))
     try:
-        written = _ENCODED_CAREFULLY(_CAREFUL.decode(text)) if careful else _ENCODED(_QUICK.decode(text))
+        if careful:
+            written = _ENCODED_CAREFULLY(_CAREFUL.decode(text))
+        else:
+            written = _ENCODED((_WITH_LONG_NUMBERS if _LONG_NUMBER.search(text) else _QUICK).decode(text))
     except (ValueError, RecursionError):
         return None
     if _BEGIN in written:
@@ -90,8 +96,10 @@ def _refuse_constant(word: str) -> Any:
     raise ValueError(f"{word} is no JSON")
 
 
-_decoder = partial(json.JSONDecoder, parse_int=_number, parse_float=_number, parse_constant=_refuse_constant)
-_QUICK, _CAREFUL = _decoder(object_pairs_hook=_members), _decoder(object_pairs_hook=_members_in_order)
+_decoder = partial(json.JSONDecoder, parse_float=_number, parse_constant=_refuse_constant)
+_QUICK = _decoder(object_pairs_hook=_members)
+_WITH_LONG_NUMBERS = _decoder(object_pairs_hook=_members, parse_int=_number)
+_CAREFUL = _decoder(object_pairs_hook=_members_in_order, parse_int=_number)
 _encoder = partial(json.JSONEncoder, ensure_ascii=False, separators=(",", ":"), check_circular=False)
 # Python orders by code points, which is Java's order of strings as long as no character takes two units.
 _ENCODED, _ENCODED_CAREFULLY = _encoder(sort_keys=True).encode, _encoder().encode

@@ -138,19 +138,21 @@ def _rows(leaf: Any, spark: SparkSession) -> pa.Table:
     dataset = getattr(spark._jvm, "org.apache.spark.sql.classic.Dataset")
     frame = DataFrame(dataset.ofRows(spark._jsparkSession, leaf), spark)
     types = [column_type(field["type"]) for field in json.loads(leaf.schema().json())["fields"]]
-    columns = [_given(frame[name], type_) for name, type_ in zip(frame.columns, types, strict=True)]
+    columns = [_for_arrow(frame[name], type_) for name, type_ in zip(frame.columns, types, strict=True)]
     rows = frame.select(*(column.alias(f"c{index}") for index, column in enumerate(columns))).toArrow()
-    return pa.table({f"c{index}": _typed(rows.column(index), type_, leaf, index) for index, type_ in enumerate(types)})
+    return pa.table(
+        {f"c{index}": _column_of(rows.column(index), type_, leaf, index) for index, type_ in enumerate(types)}
+    )
 
 
-def _given(column: Column, type_: pa.DataType) -> Column:
+def _for_arrow(column: Column, type_: pa.DataType) -> Column:
     """The column in a type that Spark can give as Arrow."""
     if is_months(type_):  # Arrow's type for them, which Spark would choose, is unknown to pyarrow
         return column.cast("interval month").cast("int").cast("bigint")
     return F.lit(None) if has_variants(type_) else column
 
 
-def _typed(column: pa.ChunkedArray, type_: pa.DataType, leaf: Any, index: int) -> pa.ChunkedArray | pa.Array:
+def _column_of(column: pa.ChunkedArray, type_: pa.DataType, leaf: Any, index: int) -> pa.ChunkedArray | pa.Array:
     """The column in the circuit's Arrow form; `index` is its place in the leaf. Raises UnsupportedType."""
     if is_months(type_):
         return relabel(column, type_)

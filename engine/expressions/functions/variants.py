@@ -13,6 +13,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from base.text import dates, decimals, doubles, integers, timestamps
@@ -36,15 +37,18 @@ from engine.expressions.functions.generic_function import GenericFunction
 from engine.expressions.functions.written import DECIMAL_DIGITS_MAX
 from engine.expressions.generic import Signature
 from io_kafka.formats.jackson import Malformed
+from io_kafka.formats.variant_parts import usual_parts
 from io_kafka.formats.variant_texts import variant_text
 
 TEXT_CHARACTERS_MAX = 1 << 24
 """Longer texts could come near the 128 MiB that a variant of Spark's has at most, where only its binary form says which are refused."""
 KEPT_CHARACTERS_MAX = 1 << 22
-"""Of texts whose values are kept: those of a batch, of which several expressions take parts. A value takes ten times as much memory."""
+"""The limit of texts whose values are kept: those of a batch, of which several expressions take parts. A value takes ten times as much memory."""
 PATHS_KEPT_MAX, CASTS_KEPT_MAX = 1024, 1024
 
 _EXACT = decimal.Context(prec=2 * DECIMAL_DIGITS_MAX)
+
+Cast = Callable[[Value], Any]
 
 T = TypeVar("T")
 
@@ -72,10 +76,10 @@ _texts, _values = _Kept(variant_text), _Kept(value_of)
 def _parse_json(signature: Signature, texts: pa.Array) -> pa.Array:
     """Constants: `fail`, whether a malformed text is an error. Otherwise it gives NULL."""
     fail = signature.constants["fail"]
-    return _variants([None if text is None else _parsed(text, fail) for text in texts.to_pylist()])
+    return _variants([None if text is None else _text_of(text, fail) for text in texts.to_pylist()])
 
 
-def _parsed(text: str, fail: bool) -> str | None:
+def _text_of(text: str, fail: bool) -> str | None:
     if len(text) > TEXT_CHARACTERS_MAX:
         raise Failure("VARIANT_SIZE_LIMIT", f"a text of {len(text)} characters: at most {TEXT_CHARACTERS_MAX} are read")
     try:
@@ -95,16 +99,29 @@ def _variants(texts: list[str | None]) -> pa.Array:
 
 def _get(signature: Signature, variants: pa.StructArray, paths: pa.Array | None = None) -> pa.Array:
     """Constants: `fail`, whether a value that cannot be cast is an error, and `path`, the steps of a constant path."""
-    cast = _cast(signature.result, signature.constants["fail"])
+    kind, cast = signature.result, _cast(signature.result, signature.constants["fail"])
     (column,) = variants.flatten()
-    texts: list[str | None] = column.to_pylist()
-    if paths is None:
-        steps = tuple(signature.constants["path"])
-        values = [None if text is None else _at(text, steps, cast) for text in texts]
-    else:
-        both = zip(texts, paths.to_pylist(), strict=True)
+    if paths is not None:
+        both = zip(column.to_pylist(), paths.to_pylist(), strict=True)
         values = [None if text is None or path is None else _at(text, _steps(path), cast) for text, path in both]
-    return _variants(values) if signature.result == VARIANT else pa.array(values, signature.result)
+        return _variants(values) if kind == VARIANT else pa.array(values, kind)
+    steps = tuple(signature.constants["path"])
+    found = usual_parts(column, steps, kind)
+    if found is None:
+        return _each(column, steps, cast, kind)
+    usual, declined = found
+    if not declined.any():
+        return usual
+    late = np.flatnonzero(declined)
+    others = _each(column.take(pa.array(late)), steps, cast, kind)
+    places = np.arange(len(column))
+    places[late] = len(column) + np.arange(len(late))
+    return pa.concat_arrays([usual, others]).take(pa.array(places))
+
+
+def _each(texts: pa.Array, steps: tuple[Step, ...], cast: Cast, kind: pa.DataType) -> pa.Array:
+    values = [None if text is None else _at(text, steps, cast) for text in texts.to_pylist()]
+    return _variants(values) if kind == VARIANT else pa.array(values, kind)
 
 
 @lru_cache(maxsize=PATHS_KEPT_MAX)
@@ -115,9 +132,6 @@ def _steps(path: str) -> tuple[Step, ...]:
             "INVALID_VARIANT_GET_PATH", f"{value_text(path)} is no path: write $ and then .name, ['name'] or [0]"
         )
     return steps
-
-
-Cast = Callable[[Value], Any]
 
 
 def _at(text: str, steps: tuple[Step, ...], cast: Cast) -> Any:
@@ -196,7 +210,7 @@ def _scalars(kind: pa.DataType) -> Scalars:
 def _integers(bits: int) -> Scalars:
     top = 1 << (bits - 1)
 
-    def fitted(value: int | Decimal) -> int | None:
+    def in_range(value: int | Decimal) -> int | None:
         whole = int(value)
         return whole if -top <= whole < top else None
 
@@ -209,22 +223,22 @@ def _integers(bits: int) -> Scalars:
     def of_text(text: str) -> int | None:
         return integers.integer_value(text, bits)
 
-    return {bool: int, int: fitted, Decimal: fitted, float: of_double, str: of_text}
+    return {bool: int, int: in_range, Decimal: in_range, float: of_double, str: of_text}
 
 
 def _decimals(precision: int, scale: int) -> Scalars:
-    def fitted(value: Decimal) -> Decimal | None:
+    def in_range(value: Decimal) -> Decimal | None:
         return decimals.to_scale(value, precision, scale)
 
     def of_text(text: str) -> Decimal | None:
         value = decimals.big_decimal(text.strip(JAVA_BLANK))
-        return None if value is None or (value and value.adjusted() >= DECIMAL_DIGITS_MAX) else fitted(value)
+        return None if value is None or (value and value.adjusted() >= DECIMAL_DIGITS_MAX) else in_range(value)
 
     return {
-        bool: lambda value: fitted(Decimal(value)),
-        int: lambda value: fitted(Decimal(value)),
-        Decimal: fitted,
-        float: lambda value: fitted(Decimal(repr(value))) if math.isfinite(value) else None,
+        bool: lambda value: in_range(Decimal(value)),
+        int: lambda value: in_range(Decimal(value)),
+        Decimal: in_range,
+        float: lambda value: in_range(Decimal(repr(value))) if math.isfinite(value) else None,
         str: of_text,
     }
 
@@ -232,7 +246,7 @@ def _decimals(precision: int, scale: int) -> Scalars:
 def _moments() -> Scalars:
     """Numbers are seconds."""
 
-    def fitted(us: int) -> int | None:
+    def in_range(us: int) -> int | None:
         return us if -INT64_MAX - 1 <= us <= INT64_MAX else None
 
     def of_double(seconds: float) -> int | None:
@@ -240,8 +254,8 @@ def _moments() -> Scalars:
         return int(us) if math.isfinite(us) and abs(us) < INT64_MAX + 1 else None
 
     return {
-        int: lambda seconds: fitted(seconds * SECOND_US),
-        Decimal: lambda seconds: fitted(int(seconds.scaleb(6, _EXACT))),
+        int: lambda seconds: in_range(seconds * SECOND_US),
+        Decimal: lambda seconds: in_range(int(seconds.scaleb(6, _EXACT))),
         float: of_double,
         str: timestamps.timestamp_us,
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from base.text.type_names import sql_type
@@ -11,6 +13,7 @@ from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.expressions.fragment import (
     Fragment,
     Rule,
+    VariantPart,
     cast,
     derive,
     generic,
@@ -43,17 +46,21 @@ def _get(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     steps = path_steps(path.value)
     if steps is None:
         raise unsupported_expression(node, f"the path {path.value}", "write $ and then .name, ['name'] or [0]")
-    return _at(operand, target, list(steps), fail)
+    made = _at(operand, target, steps, fail)
+    return replace(made, part=VariantPart(made.sql, operand, steps)) if target == VARIANT else made
 
 
-def _at(operand: Fragment, target: pa.DataType, steps: list[str | int], fail: bool) -> Fragment:
+def _at(operand: Fragment, target: pa.DataType, steps: tuple[str | int, ...], fail: bool) -> Fragment:
     raises = fail and target != VARIANT
-    return generic("variant_get", target, operand, constants={"fail": fail, "path": steps}, raises=raises)
+    return generic("variant_get", target, operand, constants={"fail": fail, "path": list(steps)}, raises=raises)
 
 
 def cast_variant(operand: Fragment, target: pa.DataType, fail: bool) -> Fragment:
     """CAST of a variant, and TRY_CAST if it is not to fail."""
-    return _at(operand, target, [], fail)
+    part = operand.part
+    if part is not None and part.sql == operand.sql:
+        return _at(part.whole, target, part.steps, fail)
+    return _at(operand, target, (), fail)
 
 
 def cast_to_variant(node: TreeNode, operand: Fragment) -> Fragment:

@@ -62,7 +62,8 @@ def read_calls(
             raise _refusal(function, analysed)
         if part["isDistinct"]:
             for argument in function.children:
-                refuse_variants(type_of(argument))
+                if argument.kind != "SortOrder":
+                    refuse_variants(type_of(argument))
         arguments = tuple(beside.get(_row(part), {}).values())
         calls[key] = reader(
             Written(

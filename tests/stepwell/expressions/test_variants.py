@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from base.text.variants import VARIANT
+from base.text.variants import VARIANT, Step
 from engine.expressions.evaluate import evaluate
+from engine.expressions.functions import variants
 from engine.expressions.generic import function_name
 from engine.model.node import Expression
 from stepwell.catalyst.types import arrow_type
@@ -36,7 +38,7 @@ CASES = [
     f"to_json(try_variant_get({_V}, '$.a'))", f"to_json({_V}:c.d)", f"{_V}:c.d::string", f"to_json({_V}:l[0])", f"cast({_V}:a AS int)", f"try_cast({_V}:a AS int)", f"try_cast({_V} AS array<int>)", f"try_cast({_V} AS struct<a: int>).a", f"cast({_V} AS string)", "cast(try_parse_json(num) AS double)",
     f"to_json(cast({_V} AS variant))", f"try_variant_get({_V}, u, 'int')", f"try_variant_get({_V}, concat('$.', nullif(u, '')), 'string')", f"variant_get({_V}, cast(NULL AS string), 'int')", f"try_variant_get({_V}, '$.l', 'array<variant>') IS NULL", f"to_json(try_variant_get({_V}, '$.l', 'array<variant>'))", f"to_json(try_variant_get({_V}, '$', 'map<string, variant>'))", f"to_json(try_variant_get({_V}, '$', 'struct<a: variant, c: variant>'))",
     *(f"to_json(cast({column} AS variant))" for column in ("s", "i", "b", "l", "o", "d", "m", "w", "q")), "cast(cast(m AS variant) AS string)", f"to_json(ifnull({_V}, s))", "to_json(cast(NULL AS variant))", "to_json(try_cast(s AS variant))", "cast(cast(10 div k AS variant) AS int)",
-    f"transform(cast({_V} AS array<variant>), x -> try_cast(x AS int))", "cast(parse_json(cast(10 div k AS string)) AS int)", "to_json(from_json(js, 'variant'))", "to_json(from_json(js, 'a VARIANT, b STRING'))", "to_json(from_json(js, 'ARRAY<VARIANT>'))", "to_json(from_json(nullif(js, concat('{\"a\":', right(js, length(js) - 5))), 'MAP<STRING, VARIANT>'))", "to_json(from_json(js, 'a VARIANT', map('mode', 'FAILFAST')))",
+    f"transform(cast({_V} AS array<variant>), x -> try_cast(x AS int))", "cast(parse_json(cast(10 div k AS string)) AS int)", "try_cast(parse_json(cast(10 div k AS string)):a AS int)", "parse_json(concat('{\"a\":', 10 div k, '}')):a::string", "try_cast(parse_json(concat('{\"a\":', 10 div k, '}')):a AS array<int>)", "to_json(from_json(js, 'variant'))", "to_json(from_json(js, 'a VARIANT, b STRING'))", "to_json(from_json(js, 'ARRAY<VARIANT>'))", "to_json(from_json(nullif(js, concat('{\"a\":', right(js, length(js) - 5))), 'MAP<STRING, VARIANT>'))", "to_json(from_json(js, 'a VARIANT', map('mode', 'FAILFAST')))",
     f"to_json(from_json(js, '{_WIDE}'))", "parse_json('{\"b\": [1, 1.50, 1e300, null], \"a\": {\"x\": \"y\\'\"}}'):b[1]::string", "to_json(array(parse_json('1'), parse_json('\"x\"')))", "variant_get(parse_json('null'), '$', 'int')", "to_json(parse_json(NULL))", "try_variant_get(parse_json('[{\"a\": 1}]'), '$[0].a', 'int') + i",
 ]  # fmt: skip
 
@@ -71,18 +73,52 @@ def _plain_type(spark: SparkSession, kind: str) -> Any:
     return spark.sql(f"SELECT CAST(NULL AS {kind}) AS c").schema.jsonValue()["fields"][0]["type"]
 
 
-def _ours(texts: list[str], fail: bool, kind: pa.DataType) -> list[Any]:
-    parse = function_name("parse_json", [pa.string()], VARIANT, {"fail": fail})
-    get = function_name("variant_get", [VARIANT], kind, {"fail": fail, "path": []})
+def _ours(texts: list[str], kind: pa.DataType, path: Sequence[Step] = ()) -> list[Any]:
+    parse = function_name("parse_json", [pa.string()], VARIANT, {"fail": False})
+    get = function_name("variant_get", [VARIANT], kind, {"fail": False, "path": list(path)})
     return plain(evaluate(None, (Expression(f"{get}({parse}(c0))", kind),), pa.table({"c0": texts})).column(0))
 
 
 @pytest.mark.parametrize("kind", sampled(_TYPES, 3))
 def test_every_value_is_cast_to_every_type_as_in_spark(spark: SparkSession, kind: str) -> None:
     expected = _spark_has(spark, _VALUES, f"try_variant_get(parse_json(s), '$', '{kind}')", kind)
-    ours = _ours(_VALUES, False, arrow_type(_plain_type(spark, kind)))
-    wrong = [case for case in zip(_VALUES, expected, ours, strict=True) if not same(case[1], case[2], 0)]
-    assert not wrong, f"{kind}: (value, Spark, ours): {wrong}"
+    type_ = arrow_type(_plain_type(spark, kind))
+    as_parts = [f'{{"x":{{"z":null,"y":[{value}]}}}}' for value in _VALUES]
+    for ours in (_ours(_VALUES, type_), _ours(as_parts, type_, ["x", "y", 0])):
+        wrong = [case for case in zip(_VALUES, expected, ours, strict=True) if not same(case[1], case[2], 0)]
+        assert not wrong, f"{kind}: (value, Spark, ours): {wrong}"
+
+
+def test_usual_parts_go_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the comparison with Spark would see one way alone. The other way gives the same, also where there is nothing."""
+    texts = [
+        '{"a":{"l":[1,2]}}',
+        '{"a":{"l":[3]}}',
+        '{"a":{"l":[]}}',
+        '{"a":{"l":null}}',
+        '{"a":null}',
+        "{}",
+        '{"a":{"l":[4,5,6]}}',
+        "null",
+    ]
+    paths: list[list[Step]] = [["a", "l", 1], ["a", "l", 0], ["a", "l"], ["a"]]
+    kinds = [
+        pa.int64(),
+        pa.int32(),
+        pa.list_(pa.field("element", pa.int64())),
+        pa.map_(pa.string(), pa.list_(pa.int64())),
+    ]
+    slow = []
+    with monkeypatch.context() as slowly:
+        slowly.setattr(variants, "usual_parts", lambda *_: None)
+        slow = [_ours(texts, kind, path) for kind, path in zip(kinds, paths, strict=True)]
+    assert slow[0] == [2, None, None, None, None, None, 5, None]
+    read: list[Any] = []
+    monkeypatch.setattr(variants, "_at", lambda text, *_: read.append(text))
+    assert [_ours(texts[:-1], kind, path) for kind, path in zip(kinds, paths, strict=True)] == [
+        each[:-1] for each in slow
+    ]
+    assert not read
 
 
 def _random_json(chance: random.Random, depth: int = 0) -> str:

@@ -146,7 +146,6 @@ ONE_ZERO = "(SELECT * FROM u WHERE cast(d AS STRING) = '0.0')"
 
 QUERIES: dict[str, Query] = {
     **python_functions.QUERIES,
-    **{f"variants: {name}": query for name, query in VARIANT_QUERIES.items()},
     "project": "SELECT a, b + 1 AS x, a AS again FROM t WHERE b > 0",
     "texts as CHAR and VARCHAR store them": lambda spark: fit_frame(
         spark.sql("SELECT s, b, concat(s, '  ') AS w, array(s, concat(s, ' ')) AS x, named_struct('f', s) AS y FROM t"),
@@ -755,6 +754,7 @@ QUERIES: dict[str, Query] = {
     "view in a view": lambda spark: (
         spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
     ),
+    **{f"variants: {name}": query for name, query in VARIANT_QUERIES.items()},
 }
 
 
