@@ -138,8 +138,13 @@ def _rows(leaf: Any, spark: SparkSession) -> pa.Table:
     dataset = getattr(spark._jvm, "org.apache.spark.sql.classic.Dataset")
     frame = DataFrame(dataset.ofRows(spark._jsparkSession, leaf), spark)
     types = [column_type(field["type"]) for field in json.loads(leaf.schema().json())["fields"]]
-    columns = [_for_arrow(frame[name], type_) for name, type_ in zip(frame.columns, types, strict=True)]
-    rows = frame.select(*(column.alias(f"c{index}") for index, column in enumerate(columns))).toArrow()
+    if any(is_months(type_) or has_variants(type_) for type_ in types):
+        names = [f"c{index}" for index in range(len(types))]
+        frame = frame.toDF(*names)  # two columns may have one name
+        frame = frame.select(
+            *(_for_arrow(frame[name], type_).alias(name) for name, type_ in zip(names, types, strict=True))
+        )
+    rows = frame.toArrow()
     return pa.table(
         {f"c{index}": _column_of(rows.column(index), type_, leaf, index) for index, type_ in enumerate(types)}
     )

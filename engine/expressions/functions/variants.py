@@ -43,7 +43,7 @@ from io_kafka.formats.variant_texts import variant_text
 TEXT_CHARACTERS_MAX = 1 << 24
 """Longer texts could come near the 128 MiB that a variant of Spark's has at most, where only its binary form says which are refused."""
 KEPT_CHARACTERS_MAX = 1 << 22
-"""The limit of texts whose values are kept: those of a batch, of which several expressions take parts. A value takes ten times as much memory."""
+"""The limit of texts whose values are kept: those of a batch, of which several expressions take parts. A value takes ten times the memory."""
 PATHS_KEPT_MAX, CASTS_KEPT_MAX = 1024, 1024
 
 _EXACT = decimal.Context(prec=2 * DECIMAL_DIGITS_MAX)
