@@ -19,8 +19,9 @@ from engine.model.node import Expression
 from stepwell.catalyst.types import arrow_type
 from stepwell.lowering.expressions import UnsupportedExpression
 from tests.sampling import sampled
+from tests.stepwell.expressions import edges
 from tests.stepwell.expressions.harness import Oracle, plain, same
-from tests.stepwell.expressions.test_damaged_json import _damaged, _shown
+from tests.stepwell.expressions.test_damaged_json import _WHOLE, _damaged, _shown
 
 TEXTS_IN_THE_SUITE = 800
 _WIDE = "a VARIANT, b STRING, c STRUCT<d: VARIANT, e: INT>, l ARRAY<VARIANT>, ls VARIANT, m MAP<STRING, VARIANT>, _corrupt_record STRING"
@@ -216,6 +217,40 @@ def test_random_texts_are_read_as_in_spark(spark: SparkSession) -> None:
 def test_many_random_texts_are_read_as_in_spark(spark: SparkSession) -> None:
     for seed in range(10):
         _compare_random_texts(spark, 5_000, seed=seed)
+
+
+def _compare_damaged(spark: SparkSession, count: int, seed: int) -> None:
+    """What from_json keeps of damaged texts, in columns with variants at every depth."""
+    chance = random.Random(seed)
+    whole = [text for text in edges._JSON if text] + list(_WHOLE) * 15
+    texts = sorted({_damaged(chance, chance.choice(whole)) for _ in range(count)})
+    for ddl in _OF_DAMAGED:
+        expected = _spark_has(spark, texts, f"to_json(from_json(s, '{ddl}'))", "string")
+        kind = arrow_type(_plain_type(spark, ddl if ddl in ("variant", "array<variant>") else f"struct<{ddl}>"))
+        corrupt = "_corrupt_record" if "_corrupt_record" in ddl else None
+        read = function_name("from_json", [pa.string()], kind, {"fail": False, "corrupt": corrupt})
+        write = function_name("to_json", [kind], pa.string(), {"nulls": False})
+        rows = evaluate(None, (Expression(f"{write}({read}(c0))", pa.string()),), pa.table({"c0": texts}))
+        cases = zip(texts, expected, plain(rows.column(0)), strict=True)
+        wrong = [case for case in cases if _shown(case[1]) != _shown(case[2])]
+        assert not wrong, f"{ddl}: {len(wrong)} of {len(texts)} differ (text, Spark, ours): {wrong[:5]}"
+
+
+_OF_DAMAGED = [
+    "variant", "array<variant>", "a variant, c variant, l variant, ls variant, _corrupt_record string",
+    "a string, l array<variant>, c struct<d: variant, e: int>, ls array<struct<d: variant, e: string>>, d double",
+]  # fmt: skip
+
+
+@pytest.mark.long
+def test_what_spark_keeps_of_damaged_variants_is_kept(spark: SparkSession) -> None:
+    _compare_damaged(spark, TEXTS_IN_THE_SUITE, seed=1)
+
+
+@pytest.mark.soak
+def test_what_spark_keeps_of_many_damaged_variants_is_kept(spark: SparkSession) -> None:
+    for seed in range(10):
+        _compare_damaged(spark, 5_000, seed=seed)
 
 
 _PATHS = [
