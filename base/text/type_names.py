@@ -9,6 +9,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from base.text.months import MONTH, YEAR, YEAR_TO_MONTH
+from base.text.variants import VARIANT
 
 _NAMES = {
     pa.bool_(): "BOOLEAN",
@@ -28,6 +29,7 @@ _NAMES = {
     YEAR: "INTERVAL YEAR",
     MONTH: "INTERVAL MONTH",
     pa.null(): "VOID",
+    VARIANT: "VARIANT",
 }
 ELEMENT = "[]"
 """The step of a path into an array, and to the values of a map, whose keys have no limits. A step into a struct is a field's name."""

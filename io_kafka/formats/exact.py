@@ -17,8 +17,10 @@ from base.text import doubles
 from base.text.months import is_months, months_value
 from base.text.pattern_columns import one_in_pattern, pattern_of
 from base.text.patterns import NO_PATTERNS, Patterns
+from base.text.variants import FIELD, VARIANT
 from io_kafka.formats import javatext
 from io_kafka.formats.jackson import NOT_FINITE, Malformed, Members, Node, Number, parse_object, render_node
+from io_kafka.formats.variant_texts import variant_of_node
 
 Reader = Callable[[Node], Any]
 
@@ -208,7 +210,21 @@ def reader(column: str, kind: pa.DataType, patterns: Patterns = NO_PATTERNS, *, 
     return _reader(column, kind, Moments(patterns, takes_seconds))
 
 
+def _variant(column: str) -> Reader:
+    """A null is a variant too. A column without a member is NULL."""
+
+    def read(node: Node) -> dict[str, str]:
+        try:
+            return {FIELD: variant_of_node(node)}
+        except Malformed as malformed:
+            raise Malformed(f"column {column}: {malformed}") from malformed
+
+    return read
+
+
 def _reader(column: str, kind: pa.DataType, moments: Moments) -> Reader:
+    if kind == VARIANT:
+        return _variant(column)
     if pa.types.is_integer(kind):
         return _integer(column, kind)
     if pa.types.is_floating(kind):

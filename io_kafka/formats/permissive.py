@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from base.arrays import Bools
 from base.text.patterns import NO_PATTERNS, Patterns
+from base.text.variants import FIELD, VARIANT
 from io_kafka.formats import exact
 from io_kafka.formats.jackson import (
     Malformed,
@@ -30,7 +31,8 @@ from io_kafka.formats.jackson import (
     usual_node,
 )
 from io_kafka.formats.parse import parse
-from io_kafka.formats.tokens import Token, Tokens
+from io_kafka.formats.tokens import COPIED, Token, Tokens
+from io_kafka.formats.variant_texts import variant_at, variant_of_node
 
 Converter = Callable[[Tokens], Any]
 
@@ -49,7 +51,7 @@ class _Partial(Exception):
 def read(texts: pa.Array, kind: pa.DataType, patterns: Patterns = NO_PATTERNS) -> tuple[pa.Array, Bools]:
     """(values of type `kind`, which texts are malformed). `texts`: strings; a null gives NULL. `kind`: a struct or a list."""
     malformed = np.zeros(len(texts), dtype=np.bool_)
-    if not pa.types.is_struct(kind) or kind.num_fields == 0:
+    if not pa.types.is_struct(kind) or kind.num_fields == 0 or kind == VARIANT:
         return _slowly(texts, kind, patterns, np.arange(len(texts)), malformed), malformed
     schema = pa.schema([kind.field(i).with_nullable(True) for i in range(kind.num_fields)])
     parsed = parse(texts.cast(pa.binary()), schema, patterns=patterns)
@@ -85,7 +87,7 @@ def _read_one(text: str, convert: Converter, of_node: exact.Reader) -> tuple[Any
 
 def _nothing(kind: pa.DataType) -> Any:
     """What a text gives of which nothing can be kept."""
-    return {} if pa.types.is_struct(kind) else None
+    return {} if pa.types.is_struct(kind) and kind != VARIANT else None
 
 
 def _value(tokens: Tokens, convert: Converter) -> tuple[Any, bool]:
@@ -103,7 +105,7 @@ def _value(tokens: Tokens, convert: Converter) -> tuple[Any, bool]:
 
 @lru_cache(maxsize=256)  # one for each type in use
 def _root(kind: pa.DataType, patterns: Patterns) -> Converter:
-    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type) or kind.value_type == VARIANT:
         return _converter(kind, patterns)
     array, element = _converter(kind, patterns), _converter(kind.value_type, patterns)
 
@@ -121,6 +123,8 @@ def _root(kind: pa.DataType, patterns: Patterns) -> Converter:
 
 @lru_cache(maxsize=1024)
 def _converter(kind: pa.DataType, patterns: Patterns) -> Converter:
+    if kind == VARIANT:
+        return _variant
     if pa.types.is_struct(kind):
         return _present(_object(kind, patterns))
     if pa.types.is_map(kind):
@@ -133,6 +137,13 @@ def _converter(kind: pa.DataType, patterns: Patterns) -> Converter:
         return of_node(_node(tokens, containers=pa.types.is_string(kind)))
 
     return _present(scalar)
+
+
+def _variant(tokens: Tokens) -> dict[str, str]:
+    """A null is a variant too."""
+    if tokens.current is Token.NAME:
+        tokens.next()
+    return {FIELD: variant_of_node(variant_at(tokens))}
 
 
 def _present(convert: Converter) -> Converter:
@@ -283,7 +294,7 @@ def first_value(text: str) -> Node:
     usual = usual_node(text)
     if usual is not None:
         return usual[0]
-    tokens = Tokens(text, copied=True)
+    tokens = Tokens(text, COPIED)
     if tokens.next() is None:
         raise Malformed("empty")
     return _node(tokens, containers=True)

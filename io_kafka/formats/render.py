@@ -24,6 +24,7 @@ from base.text.months import is_months, months_text
 from base.text.pattern_columns import pattern_of, pattern_texts
 from base.text.patterns import NO_PATTERNS, Patterns
 from base.text.timestamps import timestamp_text_of_ms
+from base.text.variants import ANY_FRACTION, VARIANT, json_text
 from io_kafka.formats import javatext
 
 # Arrow and Spark print years of four digits alike.
@@ -61,6 +62,8 @@ def texts(column: pa.Array, nulls: bool = True, patterns: Patterns = NO_PATTERNS
 
 def _texts_without_nulls(column: pa.Array, patterns: Patterns) -> pa.Array:
     kind = column.type
+    if kind == VARIANT:
+        return _variants(column)
     if pa.types.is_map(kind):
         return _maps(column, lambda items: fill(_texts_without_nulls(items, patterns), "null"))
     if pa.types.is_list(kind):
@@ -91,6 +94,8 @@ def _quote_name(name: str) -> str:
 def _texts(column: pa.Array, patterns: Patterns, micros: bool = False) -> pa.Array:
     """One JSON text per row; null stays null."""
     kind = column.type
+    if kind == VARIANT:
+        return _variants(column)
     if pa.types.is_struct(kind):
         names = [kind.field(i).name for i in range(kind.num_fields)]
         texts = (
@@ -156,6 +161,14 @@ def _lists(column: pa.ListArray, of_items: Callable[[pa.Array], pa.Array]) -> pa
     np.cumsum(lengths, out=offsets[1:])
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), of_items(column.flatten())), ",")
     return _with_nulls(pc.binary_join_element_wise("[", joined, "]", ""), nulls_of(column))
+
+
+def _variants(column: pa.StructArray) -> pa.Array:
+    (texts,) = column.flatten()
+    unusual = fill(pc.match_substring_regex(texts, ANY_FRACTION), False)
+    if not pc.any(unusual).as_py():
+        return texts
+    return pc.replace_with_mask(texts, unusual, _each(texts.filter(unusual), json_text))
 
 
 def _floats(column: pa.Array) -> pa.Array:

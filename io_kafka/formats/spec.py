@@ -16,6 +16,7 @@ from base.fault import ExitCode, Fault
 from base.options import UNAVAILABLE_VALUE, Mode, OutputKeyFormat
 from base.text.months import is_months
 from base.text.patterns import NO_PATTERNS, Patterns
+from base.text.type_names import sql_type
 from io_kafka.formats.encodings import Encoding, KeyFormat, OutputEncoding
 from io_kafka.formats.text_limits import TextLimit
 
@@ -58,7 +59,7 @@ def check_table(handle: str, schema: pa.Schema, mode: Mode, key: tuple[str, ...]
     for name in key:
         if pa.types.is_nested(schema.field(name).type):
             raise FormatError(
-                f"{handle}: key column {name} has type {schema.field(name).type}; a key needs plain columns"
+                f"{handle}: key column {name} has type {sql_type(schema.field(name).type)}; a key needs plain columns"
             )
     if mode == "upsert" and not key:
         raise FormatError(f"{handle}: mode upsert needs a key; add 'key' = 'COLUMN' to the table's properties")

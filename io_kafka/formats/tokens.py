@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum, auto
+from typing import NamedTuple
 
 from io_kafka.formats.jackson import (
     DEPTH_MAX,
@@ -50,6 +51,22 @@ _PLAIN = re.compile(r"[^\"'\\\x00-\x1f]*")
 _HEX4 = re.compile(r"[0-9a-fA-F]{4}")
 
 
+class Dialect(NamedTuple):
+    """What a reader of Spark's takes beyond standard JSON, and whether lone surrogates stay in its texts."""
+
+    single_quotes: bool
+    number_words: bool
+    control_characters: bool
+    keeps_surrogates: bool
+
+
+FROM_JSON = Dialect(True, True, False, False)
+COPIED = Dialect(True, False, True, True)
+"""The dialect of `get_json_object` and `json_tuple`, which copy a part of the text."""
+STANDARD = Dialect(False, False, False, True)
+"""The dialect of `parse_json`."""
+
+
 class _Context:
     """An open container: the root, an object or an array."""
 
@@ -62,12 +79,11 @@ class _Context:
 class Tokens:
     """`current` is the token that was read last. Methods raise Malformed where Jackson raises, and can be called again after that."""
 
-    def __init__(self, text: str, copied: bool = False) -> None:
-        """`copied`: as `get_json_object` and `json_tuple` read, which copy a part of the text. They take raw control characters in strings and
-        keep lone surrogates, and NaN and the names of the infinities are no numbers."""
+    def __init__(self, text: str, dialect: Dialect = FROM_JSON) -> None:
         self._text = text
-        self._copied = copied
-        self._words = (*_WORDS, *(() if copied else _NUMBER_WORDS))
+        self._dialect = dialect
+        self._quotes = "\"'" if dialect.single_quotes else '"'
+        self._words = (*_WORDS, *(_NUMBER_WORDS if dialect.number_words else ()))
         self._at = 0
         self._open = [_Context("root")]
         self._after_name: Token | None = None
@@ -136,7 +152,7 @@ class Tokens:
                 self._enter(token)
             self.current = token
             return
-        if char not in ('"', "'"):
+        if char not in self._quotes:
             raise self._refusal(char, "a quoted name is expected")
         context.name = self._string(char)
         if len(context.name) > NAME_CHARS_MAX:
@@ -150,7 +166,7 @@ class Tokens:
         if char == '"':
             self._unread = True
             return Token.STRING
-        if char == "'":
+        if char == "'" and self._dialect.single_quotes:
             self._value = self._string(char)
             return Token.STRING
         if char in _STARTS:
@@ -223,10 +239,11 @@ class Tokens:
             self._at = run.end() + 1
             char = self._text[run.end() : self._at]
             if char == quote:
-                return join_surrogates("".join(parts)) if self._copied else without_lone_surrogates("".join(parts))
+                text = "".join(parts)
+                return join_surrogates(text) if self._dialect.keeps_surrogates else without_lone_surrogates(text)
             if char == "\\":
                 parts.append(self._escape())
-            elif char and (char in "'\"" or self._copied):
+            elif char and (char in "'\"" or self._dialect.control_characters):
                 parts.append(char)
             else:
                 self._at = min(self._at, len(self._text))
@@ -241,7 +258,7 @@ class Tokens:
                 raise self._refusal("\\u", "four hexadecimal digits are expected")
             self._at += 4
             return chr(int(code.group(), 16))
-        if char not in ESCAPES or not char:
+        if char not in ESCAPES or not char or (char == "'" and not self._dialect.single_quotes):
             raise self._refusal(f"\\{char}", "an escape is expected")
         return ESCAPES[char]
 

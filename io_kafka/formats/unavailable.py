@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, fill
 from base.text.columns import bytes_of
+from base.text.variants import FIELD, VARIANT, quote
 
 HEX = "hex:"
 """The prefix that says that the rest of Debezium's property is the bytes, in hexadecimal digits."""
@@ -71,6 +72,8 @@ class Placeholder:
         return self._spellings[kind]
 
     def _values(self, kind: pa.DataType) -> Iterable[object]:
+        if kind == VARIANT:
+            return [{FIELD: quote(self.text)}]
         if pa.types.is_string(kind):
             return self._texts()
         if pa.types.is_binary(kind):
@@ -130,6 +133,8 @@ def _cells_found(column: pa.Array | pa.ChunkedArray, spellings: Sequence[pa.Arra
         empty = [np.zeros(len(chunk), np.bool_) for chunk in column.chunks]
         return np.concatenate([none if part is None else part for part, none in zip(parts, empty, strict=True)])
     kind = column.type
+    if kind == VARIANT:
+        return _cells_found(column.flatten()[0], [spelling.field(0) for spelling in spellings])
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         return _lists_found(column, spellings)
     return _texts_found(column, spellings)

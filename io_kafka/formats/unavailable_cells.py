@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, as_lists, fill
+from base.text.variants import VARIANT
 from io_kafka.formats.keys import Keys
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.unavailable import WHAT_TO_SET, Placeholder, placeholder_of
@@ -53,6 +54,8 @@ def refuse_parts(
 def _fields_without_value(column: pa.Array, rows: Int64s, placeholder: Placeholder) -> Iterator[tuple[str, Int64s]]:
     """(the path of a field below the column, the rows that have the placeholder there), at every depth. `rows`: the row of each value."""
     kind = column.type
+    if kind == VARIANT:
+        return
     if pa.types.is_struct(kind):
         for field, values in zip(kind, column.flatten(), strict=True):
             cells = placeholder.cells(values)

@@ -17,6 +17,7 @@ from base.arrays import Bools, leaf_types
 from base.text.columns import bytes_of, nulls_of
 from base.text.pattern_columns import pattern_of, pattern_values
 from base.text.patterns import NO_PATTERNS, Patterns
+from base.text.variants import has_variants
 from io_kafka.formats.exact import nullable
 from io_kafka.native_switch import NOT_BUILT, why_off
 
@@ -70,7 +71,7 @@ def read_usual(
     if patterns != NO_PATTERNS:
         read = read_usual(values, _as_texts(schema, patterns), quoted_decimals=quoted_decimals)
         return None if read is None else _in_patterns(*read, schema, patterns)
-    if not len(schema) or why_not() is not None:
+    if not len(schema) or why_not() is not None or any(has_variants(field.type) for field in schema):
         return None
     data, ends = bytes_of(values)
     text_bytes = int(ends[-1] - ends[0]) // max(1, _texts(schema))

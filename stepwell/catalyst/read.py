@@ -11,7 +11,7 @@
 - the pickle of a function in Python, and the settings with which Spark would call it: the fields `pickled` and `settings` of a PythonUDF
   or PythonUDAF;
 - whether an Aggregate groups by a session window: its field `sessionWindow` has the column's expression id;
-- literals of binary, date, timestamp, array and struct type.
+- literals of binary, date, timestamp, variant, array and struct type.
 
 `toJSON` also writes null for a sequence of Vectors (`Expand.projections`; whether it holds Vectors depends on the optimiser's rules that
 have changed the node) and for a sequence of integers (`Generate.unrequiredChildIndex`). Both are read here. It writes `{}` for all
@@ -31,6 +31,7 @@ from pyspark import SparkContext
 from base.text.timestamps import DAY_US
 from stepwell.catalyst.scala import scala_items
 from stepwell.catalyst.tree import TreeNode, parse, trees_in
+from stepwell.catalyst.variants import variant_literal
 
 SESSION_WINDOW = "session_window"
 """The name that Spark gives to the column of a session window."""
@@ -55,7 +56,7 @@ _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 # Fields that toJSON may write as null although they are never null.
 _SEQUENCES = {"Expand": "projections", "Generate": "unrequiredChildIndex"}
 # The JSON of these is a text for people, or the name of a Java object.
-_RAW_LITERALS = frozenset({"binary", "date", "timestamp", "timestamp_ntz", "interval"})
+_RAW_LITERALS = frozenset({"binary", "date", "timestamp", "timestamp_ntz", "interval", "variant"})
 
 
 def read(java: Any) -> TreeNode:
@@ -302,6 +303,8 @@ def _calendar_interval(value: Any) -> TreeNode:
 def _plain(type_: str, value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
+    if type_ == "variant":
+        return variant_literal(value)
     if type_ in _RAW_LITERALS:
         return int(value)
     return value.toString() if isinstance(value, JavaObject) else str(value)

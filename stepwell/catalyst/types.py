@@ -17,6 +17,7 @@ from pyspark.sql.types import DataType, StructType
 
 from base.text.months import MONTH, YEAR, YEAR_TO_MONTH
 from base.text.type_names import sql_type
+from base.text.variants import FIELD, VARIANT
 
 DECIMAL_DIGITS_MAX = 38  # the limit of Spark's decimals, and of decimal128
 
@@ -63,6 +64,7 @@ _ATOMIC: dict[str, pa.DataType] = {
     "interval year to month": YEAR_TO_MONTH,
     "interval year": YEAR,
     "interval month": MONTH,
+    "variant": VARIANT,
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 _DAY_TIME = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
@@ -108,11 +110,19 @@ def _nested_type(spark: dict[str, Any]) -> pa.DataType:
         case "struct" if found := names_of_one([field["name"] for field in spark["fields"]]):
             raise FieldsOfOneName(*found)
         case "struct":
-            return pa.struct([pa.field(field["name"], arrow_type(field["type"])) for field in spark["fields"]])
+            return struct_type([(field["name"], arrow_type(field["type"])) for field in spark["fields"]])
         case "map":
             return pa.map_(arrow_type(spark["keyType"]), arrow_type(spark["valueType"]))
         case other:
             raise UnsupportedType(str(other))
+
+
+def struct_type(fields: Iterable[tuple[str, pa.DataType]]) -> pa.StructType:
+    """The struct with these fields. Raises UnsupportedType for the one that would be taken for a VARIANT."""
+    made = pa.struct([pa.field(name, type_) for name, type_ in fields])
+    if made == VARIANT:
+        raise UnsupportedType(f"STRUCT<`{FIELD}`: STRING>")
+    return made
 
 
 def last_unit(spark: str | dict[str, Any]) -> str | None:
@@ -149,7 +159,7 @@ def catalyst_type(type_: pa.DataType) -> Any:
         return {"type": "map", **kinds, "valueContainsNull": True}
     if pa.types.is_list(type_):
         return {"type": "array", "elementType": catalyst_type(type_.value_type), "containsNull": True}
-    if pa.types.is_struct(type_):
+    if pa.types.is_struct(type_) and type_ != VARIANT:
         fields = [
             {"name": field.name, "type": catalyst_type(field.type), "nullable": True, "metadata": {}} for field in type_
         ]
@@ -163,7 +173,7 @@ _CATALYST_NAMES: dict[pa.DataType, str] = {
     arrow_type(name): name
     for name in (
         "boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp",
-        "timestamp_ntz", WHOLE_INTERVAL, "interval year to month", "interval year", "interval month",
+        "timestamp_ntz", WHOLE_INTERVAL, "interval year to month", "interval year", "interval month", "variant",
     )
 } | {pa.null(): VOID}  # fmt: skip
 

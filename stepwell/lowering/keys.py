@@ -6,6 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from base.text.type_names import sql_type
+from base.text.variants import has_variants
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.trees import call
@@ -16,8 +17,21 @@ _NORMAL = ("NormalizeNaNAndZero", "KnownFloatingPointNormalized")
 
 def normal_key(tree: TreeNode, type_: pa.DataType) -> TreeNode:
     """`tree`, whose values have this type, normalised for use as a key. What Spark has normalised stays as it is. Spark does so with the
-    conditions of joins, but before it drops the `isnull` of a NOT IN over values that cannot be NULL, which makes an equality of it."""
+    conditions of joins, but before it drops the `isnull` of a NOT IN over values that cannot be NULL, which makes an equality of it. Raises
+    UnsupportedPlan for variants."""
+    refuse_variants(type_)
     return tree if _is_normal(tree, type_) else call("NormalizeNaNAndZero", child=tree)
+
+
+def refuse_variants(type_: pa.DataType) -> None:
+    """Raises UnsupportedPlan for values that are compared. In the few functions that take variants Spark compares their bytes, which differ for
+    equal values, and elsewhere it refuses them."""
+    if has_variants(type_):
+        raise UnsupportedPlan(
+            "Aggregate",
+            f"values of type {sql_type(type_)} are compared here, which is not supported",
+            "Compare to_json(v), or a part of it with a type, such as v:name::STRING",
+        )
 
 
 def normal(tree: TreeNode, type_: pa.DataType) -> TreeNode:

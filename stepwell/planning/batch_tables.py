@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from base.text.variants import has_variants
 from coordinator.topic_names import table_topic_of
 from stepwell.catalyst.scala import scala_items
 from stepwell.catalyst.types import UnsupportedType, arrow_schema
@@ -293,7 +294,9 @@ def _check_schema(schema: StructType, handle: str, view: str, location: Location
     check_names(schema, view, location)
     for column in schema.fields:
         try:
-            arrow_schema(StructType([column]))
+            (made,) = arrow_schema(StructType([column]))
+            if has_variants(made.type):
+                raise UnsupportedType("VARIANT")
             to_arrow_schema(StructType([column]), timezone="UTC")
         except (UnsupportedType, PySparkTypeError) as error:
             name = error.name if isinstance(error, UnsupportedType) else column.dataType.simpleString().upper()

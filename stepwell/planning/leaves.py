@@ -12,14 +12,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from base.text.months import is_months
+from base.text.type_names import sql_type
+from base.text.variants import FIELD, VARIANT, has_variants
 from engine.expressions.types import relabel
 from stepwell.catalyst.scala import scala_items
 from stepwell.catalyst.tree import TreeNode, walk_all
-from stepwell.catalyst.types import column_type
+from stepwell.catalyst.types import UnsupportedType, column_type
+from stepwell.catalyst.variants import variant_literal
 from stepwell.errors import Location, UnsupportedError
 
 BOUNDARY_PREFIX = "stepwell:"
@@ -75,7 +79,7 @@ def mark_leaves(
                 names.append(_name(leaf, view, location))
                 node.fields["rdd"] = names[-1]
             else:
-                node.fields["data"] = _rows(leaf, spark)
+                node.fields["data"] = _rows_or_refusal(leaf, spark, view, location)
     return names
 
 
@@ -111,6 +115,18 @@ def _name(leaf: Any, view: str, location: Location) -> str:
     return str(name[len(BOUNDARY_PREFIX) :])
 
 
+def _rows_or_refusal(leaf: Any, spark: SparkSession, view: str, location: Location) -> pa.Table:
+    try:
+        return _rows(leaf, spark)
+    except UnsupportedType as error:
+        raise UnsupportedError(
+            f"rows that are written in the definition have a column of the type {error.name}, which is not supported",
+            "Write the values as texts in a view of its own, and use parse_json in a view over it.",
+            view=view,
+            location=location,
+        ) from None
+
+
 def _rows(leaf: Any, spark: SparkSession) -> pa.Table:
     """A LocalRelation's rows in columns c0, c1, .... If it has no column, c0 holds zeros, because Arrow would lose the number of rows."""
     count = leaf.data().size()
@@ -122,19 +138,40 @@ def _rows(leaf: Any, spark: SparkSession) -> pa.Table:
     dataset = getattr(spark._jvm, "org.apache.spark.sql.classic.Dataset")
     frame = DataFrame(dataset.ofRows(spark._jsparkSession, leaf), spark)
     types = [column_type(field["type"]) for field in json.loads(leaf.schema().json())["fields"]]
-    if any(map(is_months, types)):  # Arrow's type for them, which Spark would choose, is unknown to pyarrow
-        numbers = [
-            column.cast("interval month").cast("int").cast("bigint") if is_months(type_) else column
-            for column, type_ in zip((frame[name] for name in frame.columns), types, strict=True)
-        ]
-        frame = frame.select(*(column.alias(f"c{index}") for index, column in enumerate(numbers)))
+    if any(is_months(type_) or has_variants(type_) for type_ in types):
+        names = [f"c{index}" for index in range(len(types))]
+        frame = frame.toDF(*names)  # two columns may have one name
+        frame = frame.select(
+            *(_for_arrow(frame[name], type_).alias(name) for name, type_ in zip(names, types, strict=True))
+        )
     rows = frame.toArrow()
     return pa.table(
-        {
-            f"c{index}": relabel(rows.column(index), type_) if is_months(type_) else rows.column(index).cast(type_)
-            for index, type_ in enumerate(types)
-        }
+        {f"c{index}": _column_of(rows.column(index), type_, leaf, index) for index, type_ in enumerate(types)}
     )
+
+
+def _for_arrow(column: Column, type_: pa.DataType) -> Column:
+    """The column in a type that Spark can give as Arrow."""
+    if is_months(type_):  # Arrow's type for them, which Spark would choose, is unknown to pyarrow
+        return column.cast("interval month").cast("int").cast("bigint")
+    return F.lit(None) if has_variants(type_) else column
+
+
+def _column_of(column: pa.ChunkedArray, type_: pa.DataType, leaf: Any, index: int) -> pa.ChunkedArray | pa.Array:
+    """The column in the circuit's Arrow form; `index` is its place in the leaf. Raises UnsupportedType."""
+    if is_months(type_):
+        return relabel(column, type_)
+    if not has_variants(type_):
+        return column.cast(type_)
+    if type_ != VARIANT:
+        raise UnsupportedType(sql_type(type_))
+    cells = (
+        None if row.isNullAt(index) else variant_literal(row.getVariant(index)) for row in scala_items(leaf.data())
+    )
+    texts = list(cells)
+    if any(isinstance(text, bytes) for text in texts):
+        raise UnsupportedType("VARIANT of a date or another kind that JSON has not")
+    return pa.array([None if text is None else {FIELD: text} for text in texts], VARIANT)
 
 
 def _foreign(kind: str, view: str, location: Location) -> UnsupportedError:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar, get_args
 
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, MapType, StringType, StructType
 
 from base.options import Mode, OutputFormatName
 from base.text.patterns import NO_PATTERNS, BadPattern, Kind, Patterns, reader
@@ -47,12 +47,36 @@ class FormatOfSource:
 def source_format(of: Properties, table: TableOfSource) -> FormatOfSource:
     """Raises ProjectError."""
     name = choose_format(of, table.mode, may_have_ids=of.values.get(FORMAT, "").strip().lower() == "json")
+    refuse_variants(of, name, table.schema)
     encoding = PROPERTIES[name].source(of, table)
     usual = reading_of(encoding).keys_as
     key_format = choose_key_format(of, KEY_FORMATS, usual, name, schema=table.schema, key=table.key)
     if key_format in _OF_FORMATS and key_format != usual:
         raise of.error(f"{KEY_FORMAT} = {key_format} needs a schema registry", "Choose another format for the keys.")
     return FormatOfSource(name, encoding, key_format, patterns_of(of, reader))
+
+
+def refuse_variants(of: Properties, name: str, schema: StructType) -> None:
+    """Raises ProjectError for a column with a VARIANT in a format other than JSON."""
+    for column in schema.fields:
+        if name != "json" and "variant" in _types_within(column.dataType):
+            raise of.error(
+                f"column {column.name} has the type {column.dataType.simpleString()}, and format {name} has no VARIANT",
+                "Use format json, or a STRING: parse_json(x) makes a VARIANT of it in a view, and to_json(v) writes one.",
+            )
+
+
+def _types_within(data_type: DataType) -> set[str]:
+    """The names of the types within a type, and its own."""
+    match data_type:
+        case ArrayType():
+            return _types_within(data_type.elementType)
+        case MapType():
+            return _types_within(data_type.valueType)
+        case StructType():
+            return {name for field in data_type.fields for name in _types_within(field.dataType)}
+        case _:
+            return {data_type.typeName()}
 
 
 def choose_format(of: Properties, mode: Mode, may_have_ids: bool) -> OutputFormatName:

@@ -23,7 +23,7 @@ from stepwell.project.format_properties import (
     Properties,
     registry_of,
 )
-from stepwell.project.message_formats import KEY_FORMAT, choose_format, choose_key_format, patterns_of
+from stepwell.project.message_formats import KEY_FORMAT, choose_format, choose_key_format, patterns_of, refuse_variants
 
 OUTPUT_KEY_FORMATS: tuple[OutputKeyFormat, ...] = get_args(OutputKeyFormat)
 
@@ -44,6 +44,7 @@ class FormatOfOutput:
 def output_format(of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]) -> FormatOfOutput:
     """Raises ProjectError, also for a column that the format cannot have."""
     name = choose_format(of, mode, may_have_ids=False)
+    refuse_variants(of, name, schema)
     options = PROPERTIES[name].output(of, schema, mode, key)
     made = FORMATS[name].writes.made
     registry = registry_of(of) if isinstance(made, FromRegistry) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql.types import AtomicType, DataType, DoubleType, FloatType, StructType
+from pyspark.sql.types import AtomicType, DataType, DoubleType, FloatType, StructType, VariantType
 
 from base.options import Mode, OnError
 from base.secrets import mask_value, remember_all
@@ -128,10 +128,10 @@ class TableProperties:
             if name.lower() not in by_lower:
                 raise self.error(f"key {name} is not a column", did_you_mean(name, schema.names, "columns"))
             data_type = by_lower[name.lower()].dataType
-            if not isinstance(data_type, AtomicType) or isinstance(data_type, FloatType | DoubleType):
+            if not isinstance(data_type, AtomicType) or isinstance(data_type, FloatType | DoubleType | VariantType):
                 raise self.error(
                     f"key {name} has the type {data_type.simpleString()}",
-                    "A key is of atomic types, without FLOAT and DOUBLE (one number has several spellings).",
+                    "A key is of atomic types, without FLOAT and DOUBLE (one number has several spellings) and VARIANT.",
                 )
         key = tuple(by_lower[name.lower()].name for name in names)
         if len(set(key)) != len(key):

@@ -29,6 +29,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
     YearMonthIntervalType,
 )
 
@@ -59,7 +60,7 @@ from stepwell.project.text_types import as_strings, has_limited_key, limits_of
 
 _PAYLOAD_TYPES = (
     BinaryType, BooleanType, ByteType, DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, ShortType,
-    StringType, TimestampNTZType, TimestampType, YearMonthIntervalType,
+    StringType, TimestampNTZType, TimestampType, VariantType, YearMonthIntervalType,
 )  # fmt: skip
 
 

@@ -54,6 +54,7 @@ from tests.sabotage.tls_breakages import TLS
 from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
 from tests.sabotage.transition_breakages import TRANSITIONS
 from tests.sabotage.type_breakages import TYPES
+from tests.sabotage.variant_breakages import VARIANTS
 from tests.sabotage.window_breakages import WINDOWS
 
 BREAKAGES: tuple[Breakage, ...] = (
@@ -88,6 +89,7 @@ BREAKAGES: tuple[Breakage, ...] = (
     *TOP_K_BREAKAGES,
     *FUNCTIONS,
     *TYPES,
+    *VARIANTS,
     *RECURSIONS,
     *WINDOWS,
     *EVENT_TIME,

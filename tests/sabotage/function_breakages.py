@@ -177,12 +177,12 @@ FUNCTIONS = (
         "the batch answer",
         (
             Edit("stepwell/planning/leaves.py", "types = [column_type(", "types = [arrow_type("),
-            Edit("stepwell/planning/leaves.py", "import column_type", "import arrow_type"),
+            Edit("stepwell/planning/leaves.py", "UnsupportedType, column_type", "UnsupportedType, arrow_type"),
         ),
         (
             "tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers[columns without a type: joined]",
         ),
-        tells="void is not supported",
+        tells="a column of the type void, which is not supported",
     ),
     Breakage(
         "a-cast-between-intervals-keeps-all",

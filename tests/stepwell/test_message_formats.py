@@ -271,6 +271,24 @@ MORE = ("csv', 'csv.sep' = ';", "avro', 'key' = 'id", "avro', 'key' = 'id', 'key
 CONFIGURED = f"{SPEC}configuration:\n  stepwell.registry.url: {URL}\n"
 
 
+@pytest.mark.parametrize("format_", [name for name in FORMATS if name != "json"])
+@pytest.mark.parametrize("ddl", ["id BIGINT, v VARIANT", "id BIGINT, v ARRAY<STRUCT<a: MAP<STRING, VARIANT>>>"])
+def test_a_variant_is_in_json_alone(spark: SparkSession, format_: str, ddl: str) -> None:
+    says = rf"column v has the type .*variant.*, and format {format_} has no VARIANT"
+    with pytest.raises(ProjectError, match=says):
+        source(spark, {"format": format_}, ddl=ddl)
+    with pytest.raises(ProjectError, match=says):
+        published({"format": format_}, ddl)
+
+
+def test_a_variant_is_in_no_key(spark: SparkSession) -> None:
+    with pytest.raises(ProjectError, match="key v has the type variant"):
+        source(spark, {"mode": "upsert", "key": "v"}, ddl="v VARIANT, id BIGINT")
+    with pytest.raises(ProjectError, match="key v has the type variant"):
+        published({"mode": "upsert", "key": "v"}, "v VARIANT, id BIGINT")
+    assert source(spark, {"mode": "upsert", "key": "id"}, ddl="v VARIANT, id BIGINT").key == ("id",)
+
+
 def test_a_password_is_in_no_kept_plan(spark: SparkSession, tmp_path: Path) -> None:
     conf = CONFIGURED + "  stepwell.registry.auth: me:secret\n"
     resolved = resolve(project(tmp_path, {"a.sql": AVRO.replace("FORMAT", "avro")}, conf), spark)

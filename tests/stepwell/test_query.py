@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from base.term import Term
 from base.text.months import MONTH
+from base.text.variants import FIELD, VARIANT
 from base.version import VersionId
 from coordinator.goal import Goal
 from coordinator.pipeline import Pipeline
@@ -270,6 +271,36 @@ def test_the_rows_of_all_workers_are_asked_wherever_they_are(spark: SparkSession
     for columns in (["n"], ["n", "i"], ["n", *nested], ["n", "i", *nested]):
         frame = frame_of(spark, table.select(columns), StructType([schema[name] for name in columns]))
         assert sorted(row["n"] for row in frame.select("n").collect()) == table.column("n").to_pylist()
+
+
+def test_a_variant_is_one_in_a_query(spark: SparkSession) -> None:
+    """Spark sees the kinds of its numbers, also within arrays, maps and structs."""
+    texts = ["null", '{"a":1.0,"b":[1,1e+300,NaN]}', "99999999999999999999999999999999999999", "-Infinity", '"x"', None]
+    cells = [None if text is None else {FIELD: text} for text in texts]
+    nested = [
+        None,
+        {"l": [None, cells[1]], "m": [("k", cells[2])]},
+        {"l": None, "m": []},
+        {},
+        {"l": [cells[3]]},
+        {"l": []},
+    ]
+    within = pa.struct([("l", pa.list_(pa.field("element", VARIANT))), ("m", pa.map_(pa.string(), VARIANT))])
+    table = pa.table({"v": pa.array(cells, VARIANT), "s": pa.array(nested, within)})
+    schema = StructType.fromDDL("v VARIANT, s STRUCT<l: ARRAY<VARIANT>, m: MAP<STRING, VARIANT>>")
+    frame = frame_of(spark, table, schema)
+    assert frame.schema == schema
+    found = frame.selectExpr("schema_of_variant(v)", "v:a::int", "to_json(v)", "to_json(s)").collect()
+    assert [tuple(row) for row in found] == [
+        ("VOID", None, "null", None),
+        ("OBJECT<a: DECIMAL(1,0), b: ARRAY<DOUBLE>>", 1, '{"a":1,"b":[1,1.0E300,"NaN"]}',
+         '{"l":[null,{"a":1,"b":[1,1.0E300,"NaN"]}],"m":{"k":99999999999999999999999999999999999999}}'),
+        ("DECIMAL(38,0)", None, "99999999999999999999999999999999999999", '{"m":{}}'),
+        ("DOUBLE", None, '"-Infinity"', "{}"),
+        ("STRING", None, '"x"', '{"l":["-Infinity"]}'),
+        (None, None, None, '{"l":[]}'),
+    ]  # fmt: skip
+    assert [row[0] for row in collect_rows(frame.select("v"), 10, as_json=False)][1] == '{"a":1,"b":[1,1.0E300,"NaN"]}'
 
 
 @pytest.mark.long

@@ -148,7 +148,6 @@ def test_wrong_sources(spark: SparkSession, properties: dict[str, str], says: st
         ("a MAP<STRING, INTERVAL DAY TO SECOND>", "interval day to second"),
         ("a ARRAY<MAP<VARCHAR(3), INT>>", r"varchar\(3\),int>>\n.*The keys of a map are of type STRING"),
         ("a INTERVAL DAY TO SECOND", "interval day to second"),
-        ("a VARIANT", "variant"),
         ("a STRING COLLATE UNICODE_CI", "collate"),
         ("a STRUCT<b: ARRAY<STRUCT<c: STRING COLLATE UNICODE_CI>>>", "collate"),
     ],

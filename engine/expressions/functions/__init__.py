@@ -30,6 +30,7 @@ from engine.expressions.functions import (
     times,
     trigonometry,
     urls,
+    variants,
     written,
     zoned,
 )  # fmt: skip
@@ -65,6 +66,7 @@ GENERIC: Mapping[str, GenericFunction] = {
     **printf.GENERIC,
     **sequences.GENERIC,
     **text_measures.GENERIC,
+    **variants.GENERIC,
 }
 """The functions that take any type (see engine/expressions/generic.py), by name."""
 

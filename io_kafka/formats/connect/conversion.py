@@ -22,6 +22,7 @@ from base.text.columns import nulls_of
 from base.text.pattern_columns import pattern_of, pattern_values
 from base.text.patterns import Patterns
 from base.text.type_names import sql_type
+from base.text.variants import VARIANT
 from io_kafka.formats import javatext, vector
 from io_kafka.formats.connect.casts import DECIMAL_DIGITS_MAX, cast_each, cast_of, decimals_to, from_numbers
 from io_kafka.formats.connect.leaves import Leaf, Sense, leaf_of
@@ -72,7 +73,9 @@ class Manner:
 
 
 def conversion(type_: Type, kind: pa.DataType, column: str, manner: Manner) -> Conversion:
-    """`column`: its name or path, for errors."""
+    """`column`: its name or path, for errors. A VARIANT is the JSON of the message, whatever its schema says of it."""
+    if kind == VARIANT:
+        return Conversion(kind, column_reader(column, kind, manner.patterns), None)
     match type_:
         case Unknown():
             return Conversion(kind, column_reader(column, kind, manner.patterns), None)

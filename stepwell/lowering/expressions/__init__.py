@@ -38,6 +38,7 @@ from stepwell.lowering.expressions import (
     nested,
     strings,
     text_measures,
+    variants,
 )  # fmt: skip
 from stepwell.lowering.expressions import (
     tried as tried_,
@@ -70,6 +71,7 @@ TABLE: dict[str, Rule] = {
     **json_texts.TABLE,
     **arrays.TABLE,
     **maps.TABLE,
+    **variants.TABLE,
     **tried_.TABLE,
 }
 

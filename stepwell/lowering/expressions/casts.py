@@ -12,6 +12,7 @@ import pyarrow as pa
 from base.text.months import is_months
 from base.text.timestamps import SECOND_US
 from base.text.type_names import sql_type
+from base.text.variants import VARIANT
 from engine.expressions.types import duck_type
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import DURATION, expression_type, last_unit, narrow_interval
@@ -29,6 +30,7 @@ from stepwell.lowering.expressions.fragment import (
     floor_divide,
     unsupported_expression,
 )
+from stepwell.lowering.expressions.variants import cast_to_variant, cast_variant
 
 EXACT_DIGITS_MAX = 15  # such a decimal is the quotient of two exact doubles, which is rounded once
 SECONDS_MAX = ((1 << 63) - 1) // SECOND_US  # beyond this, Spark's conversion of seconds saturates
@@ -265,6 +267,10 @@ def convert(node: TreeNode, operand: Fragment, target: pa.DataType) -> Fragment:
         return operand
     if pa.types.is_null(operand.type):
         return _plain(operand, target)
+    if operand.type == VARIANT:
+        return cast_variant(operand, target, node.get("evalMode") != "TRY")
+    if target == VARIANT:
+        return cast_to_variant(node, operand)
     by_parts = convert_parts(operand, target, partial(convert, node))
     if by_parts is not None:
         return by_parts

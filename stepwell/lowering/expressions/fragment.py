@@ -35,8 +35,18 @@ class UnsupportedExpression(Exception):
 
 
 @dataclass(frozen=True)
+class VariantPart:
+    """What the SQL `sql` takes of a variant: what is at the end of the path `steps`."""
+
+    sql: str
+    whole: Fragment
+    steps: tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
 class Fragment:
-    """`value` is the value of a literal: None for NULL, otherwise a Python value."""
+    """`value` is the value of a literal: None for NULL, otherwise a Python value. `part`: for a variant that is a part of another one, so that a
+    cast of it can be one call. It counts only as long as the fragment has its SQL."""
 
     sql: str
     type: pa.DataType
@@ -44,6 +54,7 @@ class Fragment:
     column: Column | None = None
     literal: bool = False
     value: Any = None
+    part: VariantPart | None = None
 
     @property
     def expression(self) -> Expression:

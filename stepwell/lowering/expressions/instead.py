@@ -19,8 +19,6 @@ class Instead(NamedTuple):
         return f"write {self.query}" + (f"; {self.remark}" if self.remark else "")
 
 
-_OF_JSON = Instead("get_json_object(s, '$.a')", "from_json(s, 'a INT') gives values of other types")
-
 INSTEAD = {
     "TimeBucket": Instead(
         "date_trunc('HOUR', ts)", "for other lengths timestamp_seconds(floor(unix_seconds(ts) / 900) * 900)"
@@ -30,8 +28,8 @@ INSTEAD = {
     "ToCharacter": Instead("format_number(a, 2)", "or CAST(a AS STRING)"),
     "CsvToStructs": Instead("CAST(split(s, ',')[0] AS INT)", "quotes have no meaning there"),
     "StructsToCsv": Instead("concat_ws(',', a, b)", "nothing is quoted, and NULLs are left out"),
-    "VariantGet": _OF_JSON,
-    "parse_json": _OF_JSON,
+    "schema_of_variant": Instead("to_json(parse_json(s))", "its text shows what the value has"),
+    "ToVariantObject": Instead("parse_json(to_json(struct(a, b)))", "its values are those of JSON"),
     "sentences": Instead("split(s, '[^\\\\w]+')", "as one list of words"),
     "quote": Instead("concat('\\'', replace(s, '\\'', '\\\\\\''), '\\'')"),
 }

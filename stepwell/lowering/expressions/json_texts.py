@@ -59,6 +59,8 @@ def _from_json(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
     mode = options.get("mode", "PERMISSIVE").upper()
     if mode not in ("PERMISSIVE", "FAILFAST"):
         raise unsupported_expression(node, f"mode {mode}", "use PERMISSIVE or FAILFAST")
+    if node.get("variantAllowDuplicateKeys"):
+        raise unsupported_expression(node, "spark.sql.variant.allowDuplicateKeys", "leave it out of the configuration")
     type_ = arrow_type(node["schema"])
     _refuse_keys(node, type_)
     if (narrow := narrow_interval(node["schema"])) is not None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.expressions.types import duck_type
+from base.text.variants import FIELD, VARIANT
+from engine.expressions.types import duck_type, quote_name
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, text, unsupported_expression
@@ -35,7 +36,7 @@ def _value(node: TreeNode, type_: pa.DataType, written: Any) -> Any:
         return float(written)
     if pa.types.is_decimal(type_):
         return decimal.Decimal(written)
-    if pa.types.is_string(type_):
+    if pa.types.is_string(type_) or (type_ == VARIANT and isinstance(written, str)):
         return str(written)
     if pa.types.is_date(type_):
         return written if isinstance(written, int) else (datetime.date.fromisoformat(written) - _EPOCH).days
@@ -56,6 +57,8 @@ def _micros(written: str) -> int:
 def literal_sql(value: Any, type_: pa.DataType) -> str:
     if pa.types.is_string(type_):
         return text(value)
+    if type_ == VARIANT:
+        return cast(f"struct_pack({quote_name(FIELD)} := {text(value)})", type_)
     if pa.types.is_binary(type_):
         return f"unhex('{value.hex()}')"
     if pa.types.is_date(type_):

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from engine.expressions.types import quote_name
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import FieldsOfOneName, arrow_type, names_of_one
+from stepwell.catalyst.types import FieldsOfOneName, arrow_type, names_of_one, struct_type
 from stepwell.lowering.expressions.comparison import order_value
 from stepwell.lowering.expressions.fragment import (
     Fragment,
@@ -34,7 +34,7 @@ def _struct(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
         raise unsupported_expression(node, "a struct without fields", "leave it out, or give it a field")
     if found := names_of_one(names):
         raise FieldsOfOneName(*found)
-    type_ = pa.struct([pa.field(name, value.type) for name, value in zip(names, values, strict=True)])
+    type_ = struct_type(zip(names, (value.type for value in values), strict=True))
     members = ", ".join(f"{quote_name(name)} := {value.sql}" for name, value in zip(names, values, strict=True))
     return derive(cast(f"struct_pack({members})", type_), type_, *values)
 

@@ -13,9 +13,9 @@ JAVA_CALLS = frozenset({"Invoke", "StaticInvoke"})
 _SQL_NAMES = {
     "AesDecrypt": "aes_decrypt", "AesEncrypt": "aes_encrypt", "Base32": "to_base32", "BitmapBitPosition": "bitmap_bit_position",
     "BitmapBucketNumber": "bitmap_bucket_number", "BitmapCount": "bitmap_count", "Decode": "decode", "Encode": "encode",
-    "Hmac": "hmac", "IsValidUTF8": "is_valid_utf8", "IsVariantNull": "is_variant_null", "JaroWinkler": "jaro_winkler_similarity",
+    "Hmac": "hmac", "IsValidUTF8": "is_valid_utf8", "JaroWinkler": "jaro_winkler_similarity",
     "JsonObjectKeys": "json_object_keys", "LengthOfJsonArray": "json_array_length", "Luhncheck": "luhn_check",
-    "MakeTime": "make_time", "MakeValidUTF8": "make_valid_utf8", "ParseJson": "parse_json", "ParseUrl": "parse_url",
+    "MakeTime": "make_time", "MakeValidUTF8": "make_valid_utf8", "ParseUrl": "parse_url",
     "Quote": "quote", "SchemaOfCsv": "schema_of_csv", "SchemaOfJson": "schema_of_json", "SchemaOfVariant": "schema_of_variant",
     "SchemaOfXml": "schema_of_xml", "Sentences": "sentences", "StringDecode": "decode", "StructsToJson": "to_json",
     "TimeTrunc": "time_trunc", "ToTime": "to_time", "TryAesDecrypt": "try_aes_decrypt", "TryParseUrl": "try_parse_url",

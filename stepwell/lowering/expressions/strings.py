@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from engine.expressions.functions import Failure, patterns
 from stepwell.catalyst.tree import TreeNode
+from stepwell.lowering.expressions import variants
 from stepwell.lowering.expressions.encodings import JAVA_METHODS
 from stepwell.lowering.expressions.fragment import (
     Fragment,
@@ -211,6 +212,7 @@ def _pad(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
 
 _METHODS: dict[tuple[str, str], Rule] = {
     **JAVA_METHODS,
+    **variants.JAVA_METHODS,
     ("CharVarcharCodegenUtils", "charTypeWriteSideCheck"): _fit("=", "spark_fit_char"),
     ("CharVarcharCodegenUtils", "varcharTypeWriteSideCheck"): _fit("<=", "spark_fit_varchar"),
     ("CharVarcharCodegenUtils", "readSidePadding"): _pad,

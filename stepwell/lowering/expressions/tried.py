@@ -13,6 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from base.text.type_names import sql_type
+from base.text.variants import VARIANT
 from stepwell.catalyst.tree import TreeNode
 from stepwell.catalyst.types import expression_type
 from stepwell.lowering.expressions.fragment import Fragment, Rule, cast, derive, unsupported_expression
@@ -40,7 +41,7 @@ def lower_try(rule: Rule, node: TreeNode, arguments: tuple[Fragment, ...]) -> Fr
             f"a try_ function that makes {sql_type(expression_type(node['dataType']))} of {sql_type(arguments[0].type)}",
             "use timestamp_seconds(x) for a number of seconds, or CAST with CASE to guard it",
         )
-    if node.kind == "Cast" and pa.types.is_nested(arguments[0].type):
+    if node.kind == "Cast" and pa.types.is_nested(arguments[0].type) and arguments[0].type != VARIANT:
         raise unsupported_expression(
             node, f"a cast of {sql_type(arguments[0].type)} that is tried", "use transform, and try each element"
         )

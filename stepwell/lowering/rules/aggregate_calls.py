@@ -9,6 +9,7 @@ import pyarrow as pa
 from stepwell.catalyst.analysed import Analysed
 from stepwell.catalyst.tree import TreeNode
 from stepwell.lowering.errors import UnsupportedPlan
+from stepwell.lowering.keys import refuse_variants
 from stepwell.lowering.rules.aggregate_functions import READERS, Call, WrittenCall
 from stepwell.lowering.trees import canonical, expression_id, with_typed_nulls
 
@@ -59,6 +60,10 @@ def read_calls(
         reader = READERS.get(function.kind)
         if reader is None:
             raise _refusal(function, analysed)
+        if part["isDistinct"]:
+            for argument in function.children:
+                if argument.kind != "SortOrder":
+                    refuse_variants(type_of(argument))
         arguments = tuple(beside.get(_row(part), {}).values())
         calls[key] = reader(
             WrittenCall(

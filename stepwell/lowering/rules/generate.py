@@ -46,7 +46,9 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
         raise UnsupportedPlan(
             node.kind,
             f"the function {generator.kind}, which makes several rows of one, is not supported",
-            "Use explode, posexplode, inline or stack",
+            "Use explode(CAST(v AS ARRAY<VARIANT>)), or MAP<STRING, VARIANT> for an object"
+            if generator.kind.startswith("VariantExplode")
+            else "Use explode, posexplode, inline or stack",
         )
     position, fields = _LIST[generator.kind]
     tree = _stack(generator, made) if generator.kind == "Stack" else generator.children[0]

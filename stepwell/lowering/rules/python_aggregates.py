@@ -27,7 +27,7 @@ from stepwell.lowering.relation import PlanOutput, Relation
 from stepwell.lowering.rules import aggregate
 from stepwell.lowering.rules.aggregate_functions import struct
 from stepwell.lowering.rules.ordered_rows import keep_order
-from stepwell.lowering.rules.python_functions import arguments_of
+from stepwell.lowering.rules.python_functions import arguments_of, refuse_variants
 from stepwell.lowering.trees import attribute, canonical, expression_id, literal, transform, unalias
 from stepwell.lowering.trees import call as expression
 from stepwell.planning.python_functions import GROUP_FORMS, PROMISE
@@ -54,6 +54,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
         grouped = context.filter(grouped, expression("GreaterThan", left=count, right=literal("0", "long")))
     below = context.materialise(grouped)
     made = [_call(below.columns.index(lists[name].id), part.children[0]) for name, part in calls.items()]
+    refuse_variants(node, made, context.builder.types(below.node))
     context.note(PROMISE.format(names=", ".join(dict.fromkeys(call.name for call in made))))
     types = (*context.builder.types(below.node), *(call.type for call in made))
     identifiers = {name: context.fresh() for name in calls}

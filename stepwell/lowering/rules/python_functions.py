@@ -6,6 +6,11 @@ is called with what that one returned, without a conversion between the two, as 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from base.text.variants import has_variants
 from engine.model.python_call import PythonCall, PythonFunction
 from engine.model.rows import PythonMap
 from stepwell.catalyst.tree import TreeNode
@@ -43,6 +48,7 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
                 settings=udf["settings"],
             )
         )
+    refuse_variants(node, calls, context.builder.types(below.node))
     context.note(PROMISE.format(names=", ".join(dict.fromkeys(call.name for call in calls))))
     types = (*context.builder.types(below.node), *(call.type for call in calls))
     made = [(expression_id(result), result["dataType"]) for result in node["resultAttrs"]]
@@ -50,6 +56,17 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
     columns = (*below.columns, *(identifier for identifier, _ in made))
     outputs = (*pass_on(below.outputs), *(PlanOutput(id_, attribute(id_, "", type_)) for id_, type_ in made))
     return Relation(index, columns, outputs).with_order(order)
+
+
+def refuse_variants(node: TreeNode, calls: Sequence[PythonCall], types: Sequence[pa.DataType]) -> None:
+    """Raises UnsupportedPlan for a function that is given a VARIANT or makes one. `types`: of the columns of which the arguments are."""
+    for call in calls:
+        if any(map(has_variants, (call.type, *(types[column] for column in call.arguments)))):
+            raise UnsupportedPlan(
+                node.kind,
+                f"the Python function {call.name} has an argument or a result with a VARIANT, which is not supported",
+                "Give it to_json(v) or variant_get(v, path, type), and make a VARIANT of a text with parse_json around the call",
+            )
 
 
 def _chain(udf: TreeNode) -> tuple[tuple[PythonFunction, ...], tuple[TreeNode, ...], tuple[str, ...]]:

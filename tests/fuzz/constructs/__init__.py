@@ -60,6 +60,7 @@ CONSTRUCTS: dict[str, Callable[[Maker], Made]] = {
     "other generators": single.generated,
     "unpivot": single.unpivot,
     "python function": single.python_function,
+    "variant": single.variant,
     "auto cdc": changes.auto_cdc,
     "several flows": changes.several_flows,
     "temporal filter": clock.temporal_filter,

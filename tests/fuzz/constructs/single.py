@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.fuzz import python_functions
-from tests.fuzz.constructs.maker import Made, Maker, key_of
+from tests.fuzz.constructs.maker import Made, Maker, key_of, qualified
 from tests.fuzz.expressions import MAP, MAPS, Column
 from tests.fuzz.terms import Derived, Expr, Lateral, Unduplicated
 from tests.fuzz.values import is_comparable
@@ -98,6 +98,40 @@ def unpivot(m: Maker) -> Made:
     found = [Column(f"{whole}.{c.sql}", c.type, c.summable) for c in inner.columns[: len(others)]]
     found += [Column(f"{whole}.{name}", "string"), Column(f"{whole}.{value}", type_)]
     return m.made([(Expr(c.sql, c.type), c) for c in found], Lateral(Derived(inner.query, alias), text, ()))
+
+
+_IN_VARIANTS = frozenset({"smallint", "int", "bigint", "decimal(10,2)", "string", "boolean", "date", "timestamp"})
+"""Not doubles, of which an older Java writes other digits into JSON."""
+
+
+def variant(m: Maker) -> Made:
+    """A VARIANT of some columns in FROM, and what is taken of it."""
+    source, scope, _ = m.source()
+    columns = [Expr(c.sql, c.type) for c in scope if not c.loose and c.type in _IN_VARIANTS][:3]
+    parts = (*columns, m.expr.of_type(scope, "int", 1), m.expr.of_type(scope, "string", 1))
+    fields = ", ".join(f"{{{place}}} AS f{place}" for place in range(len(parts)))
+    whole = Expr(f"parse_json(to_json(struct({fields})))", "variant", parts)
+    if m.maybe(0.3):
+        condition = m.expr.condition(scope)
+        whole = Expr("CASE WHEN {0} THEN {1} END", "variant", (condition, whole))
+    inner = m.made([*m.columns_of(scope), (whole, Column("", "variant"))], source, where=m.where(scope))
+    alias = m.name("q")
+    value = f"{alias}.{inner.columns[-1].sql}"
+    field = f"f{m.chance.randrange(len(parts) + 1)}"
+    taken = [
+        Expr(f"to_json({value})", "string"),
+        Expr(f"{value}:{field}::string", "string"),
+        Expr(f"try_variant_get({value}, '$.{field}', 'int')", "int"),
+        Expr(f"try_cast({value}:{field} AS date)", "date"),
+        Expr(f"is_variant_null({value}:{field})", "boolean"),
+        Expr(f"to_json(array({value}, {value}:{field}))", "string"),
+        Expr(f"cast({value} AS map<string, string>)['{field}']", "string"),
+    ]
+    chosen = m.chance.sample(taken, m.chance.randint(1, 3))
+    outer = qualified(inner.columns[:-1], alias)
+    items = [*((Expr(c.sql, c.type), c) for c in outer), *((expr, Column("", expr.type)) for expr in chosen)]
+    where = (Expr(f"{value} IS NOT NULL", "boolean"),) if m.maybe(0.2) else ()
+    return m.made(items, Derived(inner.query, alias), where=where)
 
 
 def python_function(m: Maker) -> Made:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from base.text.months import MONTH, YEAR, YEAR_TO_MONTH
+from base.text.variants import FIELD, VARIANT
 from io_kafka.formats import OutputFormat, SourceFormat, encode
 from io_kafka.formats.render import fragment
 from stepwell.inspection.interval_rows import frame_of
@@ -66,12 +67,21 @@ NESTED = pa.struct(
     [("b", pa.int32()), ('q"ué', pa.string()), ("t", US), ("l", pa.list_(pa.field("element", pa.float64())))]
 )
 MONTH_COUNTS = [0, 1, -1, 11, 12, -13, 2147483647, -2147483648, None]
+VARIANTS = [
+    "null", "true", "false", "1", "-9223372036854775808", "1.0", "1.5", "99999999999999999999999999999999999999", "1.0e0", "1e+300", "-0.0e0", "NaN", "Infinity", "-Infinity", '"x"', '"\\u001F\\n\\"\\\\é😀"', "{}", "[]",
+    '{"a":1.0,"b":[1.5e0,{"1.0":"1.0e0 NaN"}],"c":{"d":NaN}}', '[-1.25,2,"-1.0"]', None,
+]  # fmt: skip
+VARIANTS_WITHIN = pa.struct(
+    [("v", VARIANT), ("l", pa.list_(pa.field("element", VARIANT))), ("m", pa.map_(pa.string(), VARIANT))]
+)
 MONTHS_WITHIN = pa.struct([("m", YEAR_TO_MONTH), ("l", pa.list_(pa.field("element", YEAR)))])
 DECLARED = {
     YEAR_TO_MONTH: "interval year to month",
     YEAR: "interval year",
     MONTH: "interval month",
     MONTHS_WITHIN: "struct<m: interval year to month, l: array<interval year>>",
+    VARIANT: "variant",
+    VARIANTS_WITHIN: "struct<v: variant, l: array<variant>, m: map<string, variant>>",
 }
 COLUMNS: dict[str, pa.Array] = {
     "tinyint": pa.array([0, 127, -128, None], pa.int8()),
@@ -97,6 +107,8 @@ COLUMNS: dict[str, pa.Array] = {
     ),
     "array": pa.array([["a", None, "b\n"], [], None, [""]], pa.list_(pa.field("element", pa.string()))),
     "array of struct": pa.array([[{"b": 1}, None, {}], [], None], pa.list_(pa.field("element", NESTED))),
+    "variant": pa.array([None if text is None else {FIELD: text} for text in VARIANTS], VARIANT),
+    "variants within": pa.array([{"v": {FIELD: "1.5"}, "l": [{FIELD: '{"a":1.0}'}, None], "m": [("k", {FIELD: "null"})]}, {}, None], VARIANTS_WITHIN),
     "array of array": pa.array([[[1], [], None], [], None], pa.list_(pa.field("element", pa.list_(pa.field("element", pa.int32()))))),
 }  # fmt: skip
 

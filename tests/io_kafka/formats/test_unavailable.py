@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from base.options import UNAVAILABLE_VALUE, Truncate
+from base.text.variants import VARIANT
 from io_kafka.formats import Decoded, SourceFormat
 from io_kafka.formats import decode as decode_records
 from io_kafka.formats.text_limits import TextLimit
@@ -76,6 +77,7 @@ SPELLINGS: list[tuple[pa.DataType, Any]] = [
     (pa.list_(pa.int8()), NUMBERS),
     (pa.list_(pa.decimal128(9, 2)), NUMBERS),
     (pa.map_(pa.string(), pa.string()), {P: P}),
+    (VARIANT, P),
 ]
 OTHERS: list[tuple[pa.DataType, Any]] = [
     (pa.string(), f"{P} "),

@@ -29,6 +29,7 @@ from tests.stepwell.expressions import (
     test_strings,
     test_text_measures,
     test_tried,
+    test_variants,
 )
 
 _WIDE = Context(prec=60)
@@ -50,6 +51,7 @@ _MODULES = (
     test_strings,
     test_text_measures,
     test_tried,
+    test_variants,
 )
 EXPRESSIONS: tuple[str, ...] = tuple(dict.fromkeys(sql for module in _MODULES for sql in module.CASES))
 

@@ -15,7 +15,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import VariantVal
 
+from base.text.variants import FIELD
 from engine.analysis.content import content_of
 from engine.model.aggregates import FinalAggregate
 from engine.model.circuit import Circuit, Output, ProjectNode, View
@@ -25,6 +27,7 @@ from engine.model.rows import LastByKey, Source
 from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.state.store import DictStore
+from stepwell.catalyst.variants import text_of_binary
 from stepwell.lowering.driver import lower
 from stepwell.project.text_types import fit_frame
 from tests.engine.contexts import contexts_of
@@ -97,6 +100,45 @@ RECURSIONS = {
     "that never begins": "r(n) AS (SELECT b FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 3 AND 1 = 0) SELECT n FROM r",
     "with a limit": "r(n) AS (SELECT b FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT n FROM r ORDER BY n DESC LIMIT 4",
     "as a value": "r(n) AS (SELECT b FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT a, (SELECT sum(n) FROM r) AS v FROM u",
+}
+
+_V = """parse_json(concat('{"n":', coalesce(a, -1), ',"l":[', coalesce(b, 'null'), ',1.50,2e0],"s":"', coalesce(s, '?'), '"}'))"""
+_ROWS = f"(SELECT a, b, s, CASE WHEN b IS NOT NULL THEN {_V} END AS v FROM t)"
+VARIANT_QUERIES = {
+    "projected": f"SELECT a, v, v:l AS l, v:n::bigint AS n, struct(v AS x, b) AS st, array(v, v:s, NULL) AS arr FROM {_ROWS}",
+    "as constants": "SELECT a, parse_json('{\"x\": [1, 1.50, 1e2, \"y\", null, true]}') AS v, array(parse_json('null')) AS w FROM t",
+    "in a condition": f"SELECT a, v:l[0]::int AS x FROM {_ROWS} WHERE variant_get(v, '$.n', 'bigint') > 0 AND v:s::string <> 'x'",
+    "joined": f"SELECT r.a, r.v, u.c FROM {_ROWS} AS r JOIN u ON r.a = u.a",
+    "left join on a part": f"SELECT u.a, u.c, r.v FROM u LEFT JOIN {_ROWS} AS r ON u.c = r.v:n::bigint",
+    "full join": f"SELECT r.a, r.v, u.c FROM {_ROWS} AS r FULL JOIN u ON r.a = u.a AND r.b > u.c",
+    "united": f"SELECT v FROM {_ROWS} UNION ALL SELECT parse_json(cast(a AS string)) FROM u",
+    "grouped by a part": f"SELECT v:s::string AS k, count(v) AS n, sum(v:l[0]::bigint) AS x, count(*) AS m FROM {_ROWS} GROUP BY 1",
+    "chosen in groups": (
+        f"SELECT s, max_by(v, struct(a, b)) AS x, min_by(v:s, struct(a, b)) AS y, max_by(v:l[1], struct(b, a)) AS z FROM {_ROWS} "
+        f"GROUP BY s"
+    ),
+    "collected": f"SELECT a, sort_array(transform(collect_list(v), x -> to_json(x))) AS x FROM {_ROWS} GROUP BY a",
+    "exploded": f"SELECT a, e FROM (SELECT a, explode(cast(v:l AS ARRAY<VARIANT>)) AS e FROM {_ROWS})",
+    "in windows": (
+        f"SELECT a, b, first_value(v) OVER w AS f, lag(v:l) OVER w AS l, row_number() OVER w AS n FROM {_ROWS} "
+        "WINDOW w AS (PARTITION BY s ORDER BY a, b, to_json(v))"
+    ),
+    "the last of each key": (
+        f"SELECT * FROM (SELECT s, v, row_number() OVER (PARTITION BY s ORDER BY a DESC, b, to_json(v)) AS n FROM {_ROWS}) WHERE "
+        f"n = 1"
+    ),
+    "first rows": f"SELECT a, v FROM {_ROWS} ORDER BY a, b, to_json(v) LIMIT 4",
+    "rows without a match": f"SELECT a, v FROM {_ROWS} WHERE a NOT IN (SELECT a FROM u WHERE a IS NOT NULL)",
+    "of a subquery": f"SELECT a, (SELECT max_by(v, struct(a, b, to_json(v))) FROM {_ROWS}) AS v FROM u",
+    "in maps and structs": f"SELECT a, map('k', v) AS m, from_json(to_json(struct(v AS x)), 'x VARIANT, y VARIANT') AS st FROM {_ROWS}",
+    "of VALUES": (
+        "SELECT t.a, p.v FROM t JOIN (SELECT k, parse_json(j) AS v FROM VALUES (1, '[1.0, {}]'), (2, 'null'), (3, NULL) AS p(k, "
+        "j)) AS p ON t.a = p.k"
+    ),
+    "cast to nested types": (
+        f"SELECT a, cast(v AS STRUCT<n: INT, l: ARRAY<DECIMAL(5, 2)>, z: STRING>) AS x, cast(v:l AS ARRAY<STRING>) AS y, "
+        f"try_cast(v AS MAP<STRING, STRING>) AS z FROM {_ROWS}"
+    ),
 }
 
 ONE_ZERO = "(SELECT * FROM u WHERE cast(d AS STRING) = '0.0')"
@@ -712,6 +754,7 @@ QUERIES: dict[str, Query] = {
     "view in a view": lambda spark: (
         spark.table("t").groupBy("a").count().groupBy("count").agg({"a": "max"}).withColumnRenamed("max(a)", "m")
     ),
+    **{f"variants: {name}": query for name, query in VARIANT_QUERIES.items()},
 }
 
 
@@ -1000,8 +1043,18 @@ def show_batch(session: SparkSession, histories: dict[str, list[Rows]]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A struct as Arrow has it."""
-    return value.asDict(recursive=True) if isinstance(value, Row) else value
+    """A value as Arrow has it."""
+    match value:
+        case Row():
+            return {name: _plain(part) for name, part in value.asDict().items()}
+        case VariantVal():
+            return {FIELD: text_of_binary(bytes(value.value), bytes(value.metadata))}
+        case dict():
+            return [(key, _plain(part)) for key, part in value.items()]
+        case list():
+            return [_plain(part) for part in value]
+        case _:
+            return value
 
 
 def _comparable(rows: Rows) -> Counter[str]:

@@ -44,6 +44,16 @@ REFUSED = {
     "SELECT a, from_json(s, 'struct<>') AS m FROM t": "struct<>",
     "SELECT id FROM range(2000000)": "2000000 rows",
     "SELECT to_number(s, '999') FROM t": "ToNumber",
+    "SELECT a, count(DISTINCT parse_json(s)) AS n FROM t GROUP BY a": "values of type VARIANT are compared here",
+    "SELECT count(DISTINCT parse_json(s)) AS n, count(DISTINCT a) AS m FROM t": "values of type VARIANT are compared here",
+    "SELECT a, collect_set(parse_json(s)) AS n FROM t GROUP BY a": "values of type VARIANT are compared here",
+    "SELECT mode(struct(parse_json(s) AS v)) AS n FROM t": "values of type STRUCT<v: VARIANT> are compared here",
+    "SELECT approx_count_distinct(parse_json(s)) AS n FROM t": "values of type VARIANT are compared here",
+    "SELECT a, collect_set(parse_json(s)) OVER (PARTITION BY a) AS n FROM t": "values of type VARIANT are compared here",
+    "SELECT schema_of_variant_agg(parse_json(s)) AS n FROM t": "the aggregate function schema_of_variant_agg",
+    "SELECT a, value FROM t, LATERAL variant_explode(parse_json(s))": "the function VariantExplode",
+    "SELECT variant_insert(parse_json(s), '$.a', 1) AS v FROM t": "VariantInsert",
+    "SELECT CAST(ts AS VARIANT) AS v FROM t": "TIMESTAMP to VARIANT",
     "SELECT max_by(a, to_number(s, '999')) AS x, min_by(a, struct(b, b)) AS y FROM t": "ToNumber",
 }
 
@@ -60,6 +70,16 @@ def test_a_refusal_names_the_construct_the_view_and_its_line(spark: SparkSession
     assert first.what_to_do
     assert not any(isinstance(error, OwnMistake) for error in survey(bench.project()).errors)
     assert str(first).startswith(f"{FILE}:2: v: ")
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [("array(parse_json('{}'))", r"ARRAY<VARIANT>"), ("CAST(date'2020-01-01' AS VARIANT)", "VARIANT of a date")],
+)
+def test_rows_of_a_definition_have_no_such_variants(spark: SparkSession, value: str, named: str) -> None:
+    query = f"SELECT y, k FROM VALUES ({value}, 1) AS p(y, k)"
+    with pytest.raises(UnsupportedError, match=rf"views\.sql:1: v: rows .* have a column of the type {named}"):
+        Workbench(spark).view("v", query)
 
 
 @pytest.mark.parametrize("name", INSTEAD)
@@ -80,8 +100,8 @@ ADVISED = {
     "SELECT to_char(a, '999') AS x FROM t": "ToCharacter",
     "SELECT from_csv(s, 'a int') AS x FROM t": "CsvToStructs",
     "SELECT to_csv(struct(a, b)) AS x FROM t": "StructsToCsv",
-    "SELECT variant_get(parse_json(s), '$.a', 'int') AS x FROM t": "VariantGet",
-    "SELECT CAST(parse_json(s) AS STRING) AS x FROM t": "parse_json",
+    "SELECT schema_of_variant(parse_json(s)) AS x FROM t": "schema_of_variant",
+    "SELECT to_variant_object(struct(a, b)) AS x FROM t": "ToVariantObject",
     "SELECT sentences(s) AS x FROM t": "sentences",
     "SELECT quote(s) AS x FROM t": "quote",
 }
