@@ -145,7 +145,7 @@ class _FillingCircuit:
             inputs.append(self._old_content(compared.previous, view, compared.by))
         if compared.again is not None:
             assert len(inputs) == 2, "an output that writes all rows once more has written some"
-            inputs = [self.into.once(with_mark(rows, types, is_former=i > 0)) for i, rows in enumerate(inputs)]
+            inputs = [self.into.once(with_former_flag(rows, types, is_former=i > 0)) for i, rows in enumerate(inputs)]
             types = (*types, IS_FORMER)
         self.into.add(Difference(tuple(inputs), types, comparing.key_of(compared)), compared.number)
 
@@ -211,7 +211,7 @@ class _FillingCircuit:
         return rows if _columns(before) == _columns(view) else self.into.once(_renaming(rows, before, view))
 
 
-def with_mark(rows: int, types: Types, *, is_former: bool) -> Map:
+def with_former_flag(rows: int, types: Types, *, is_former: bool) -> Map:
     """Returns the node with these rows and, as one more column, whether they are former ones."""
     columns = (Expression(f"c{place}", kind, place) for place, kind in enumerate(types))
     return Map((rows,), (*types, IS_FORMER), None, (*columns, Expression(str(is_former).lower(), IS_FORMER)))

@@ -166,7 +166,7 @@ class StepContext:
 
     def trace(
         self,
-        slot: int,
+        trace_number: int,
         types: Sequence[pa.DataType],
         key: Sequence[int],
         combines: Sequence[Combine] = ("sum",),
@@ -174,8 +174,8 @@ class StepContext:
         *,
         ordered: bool = False,
     ) -> Trace:
-        """The node's trace number `slot`."""
-        number = slot if self.part is None else self.part.first_slot + slot
+        """The node's trace number `trace_number`."""
+        number = trace_number if self.part is None else self.part.first_trace + trace_number
         assert 0 <= number < TRACES_MAX
         table = table_of(self.run.numbers[self.node]) + number
         layout = TraceLayout(

@@ -82,7 +82,7 @@ def _with_columns(node: CarriedTable, rows: pa.Table) -> pa.Table:
 
 CARRIED_TABLE = Operator(
     node=CarriedTable,
-    revision=1,
+    implementation_version=1,
     step=step_carried,
     arrange=lambda node, inputs: Arrangement((None,), node.key),
     output=OutputFacts(

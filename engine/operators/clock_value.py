@@ -64,7 +64,7 @@ def _told_rows(times: Sequence[int], flags: Sequence[bool]) -> pa.Table:
 
 CLOCK_VALUE = Operator(
     node=ClockValue,
-    revision=1,
+    implementation_version=1,
     step=step_clock_value,
     arrange=lambda node, inputs: on_one_worker(inputs),
     output=OutputFacts(

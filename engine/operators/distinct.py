@@ -111,7 +111,7 @@ def _content_of_deduplicate(
 
 DISTINCT = Operator(
     node=Distinct,
-    revision=1,
+    implementation_version=1,
     step=step_distinct,
     arrange=lambda node, inputs: by_key(tuple(range(len(node.types))), inputs[0]),
     output=OutputFacts(
@@ -131,7 +131,7 @@ DISTINCT = Operator(
 
 DEDUPLICATE = Operator(
     node=Deduplicate,
-    revision=1,
+    implementation_version=1,
     step=step_deduplicate,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
     output=OutputFacts(

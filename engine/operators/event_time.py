@@ -169,7 +169,7 @@ def _text_of_watermark(node: Watermark) -> str:
 
 LATEST_TIME = Operator(
     node=LatestTime,
-    revision=1,
+    implementation_version=1,
     step=step_latest_time,
     arrange=lambda node, inputs: Arrangement((None,), None),
     output=OutputFacts(
@@ -182,7 +182,7 @@ LATEST_TIME = Operator(
 
 WATERMARK = Operator(
     node=Watermark,
-    revision=1,
+    implementation_version=1,
     step=step_watermark,
     arrange=lambda node, inputs: on_one_worker(inputs),
     output=OutputFacts(

@@ -57,7 +57,7 @@ def _text(node: Generate) -> str:
 
 GENERATE = Operator(
     node=Generate,
-    revision=1,
+    implementation_version=1,
     step=step_generate,
     arrange=_arrange,
     output=OutputFacts(

@@ -118,7 +118,7 @@ def keep(rows: pa.Table, condition: Expression, types: Sequence[pa.DataType]) ->
 
 JOIN = Operator(
     node=Join,
-    revision=1,
+    implementation_version=1,
     step=step_join,
     arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
     output=OutputFacts(

@@ -221,7 +221,7 @@ def _content(
 
 LAST_BY_KEY = Operator(
     node=LastByKey,
-    revision=1,
+    implementation_version=1,
     step=step_last_by_key,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
     output=OutputFacts(

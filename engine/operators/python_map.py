@@ -59,7 +59,7 @@ def _arrange(node: PythonMap, inputs: Sequence[Key | None]) -> Arrangement:
 
 PYTHON_MAP = Operator(
     node=PythonMap,
-    revision=1,
+    implementation_version=1,
     step=step_python_map,
     arrange=_arrange,
     output=OutputFacts(

@@ -221,7 +221,7 @@ def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
 
     return Operator(
         node=Recursion,
-        revision=1,
+        implementation_version=1,
         step=step,
         arrange=lambda node, inputs: on_one_worker(inputs),
         output=OutputFacts(

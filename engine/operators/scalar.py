@@ -240,7 +240,7 @@ def _names_of_map(node: ScalarMap, inputs: Sequence[Names], naming: Naming) -> N
 
 SCALAR_VALUE = Operator(
     node=ScalarValue,
-    revision=1,
+    implementation_version=1,
     step=step_scalar_value,
     arrange=lambda node, inputs: on_one_worker(inputs),
     output=OutputFacts(
@@ -257,7 +257,7 @@ SCALAR_VALUE = Operator(
 
 SCALAR_MAP = Operator(
     node=ScalarMap,
-    revision=1,
+    implementation_version=1,
     step=step_scalar_map,
     arrange=_arrange_map,
     output=OutputFacts(

@@ -34,7 +34,7 @@ from engine.state.runs import as_rows, as_zset
 from engine.state.trace import Trace
 
 LEFT, RIGHT, SUMMARY = 0, 1, 2
-"""The slots of the traces."""
+"""The numbers of the traces."""
 
 
 def step_semi_join(node: SemiJoin, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -264,7 +264,7 @@ def _text(node: SemiJoin) -> str:
 
 SEMI_JOIN = Operator(
     node=SemiJoin,
-    revision=1,
+    implementation_version=1,
     step=step_semi_join,
     arrange=_arrange,
     output=OutputFacts(

@@ -82,7 +82,7 @@ def sessions_of(group: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, Int6
 
 SESSIONS = Operator(
     node=Sessions,
-    revision=1,
+    implementation_version=1,
     step=step_sessions,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
     output=OutputFacts(

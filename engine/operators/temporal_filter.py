@@ -38,7 +38,7 @@ from engine.state.timed_rows import first_time_after, rows_between, timed_hashes
 from engine.state.trace import Trace
 
 WAITING, INSIDE = 0, 1
-"""The slots of the traces."""
+"""The numbers of the traces."""
 
 _TIME = pa.int64()
 
@@ -160,7 +160,7 @@ def _keeps(node: TemporalFilter, append_only: bool) -> str:
 
 TEMPORAL_FILTER = Operator(
     node=TemporalFilter,
-    revision=1,
+    implementation_version=1,
     step=step_temporal_filter,
     arrange=_arrange,
     output=OutputFacts(

@@ -77,7 +77,7 @@ def _keeps(node: TimedDeduplicate, append_only: bool) -> str:
 
 TIMED_DEDUPLICATE = Operator(
     node=TimedDeduplicate,
-    revision=1,
+    implementation_version=1,
     step=step_timed_deduplicate,
     arrange=lambda node, inputs: add_broadcast(by_key(node.key, inputs[0])),
     output=OutputFacts(

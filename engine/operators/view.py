@@ -27,7 +27,7 @@ from engine.state.runs import as_rows, as_zset
 from engine.state.trace import Trace
 
 CONTENT = 0
-"""The slot of the trace of the content, which queries read."""
+"""The number of the trace of the content, which queries read."""
 
 
 class SeveralRows(DataError):
@@ -108,7 +108,7 @@ def _text(node: View) -> str:
 
 VIEW = Operator(
     node=View,
-    revision=1,
+    implementation_version=1,
     step=step_view,
     arrange=_arrange,
     output=OutputFacts(

@@ -177,7 +177,7 @@ def _call(call: WindowCall) -> str:
 
 WINDOW = Operator(
     node=Window,
-    revision=1,
+    implementation_version=1,
     step=step_window,
     arrange=lambda node, inputs: by_key(node.partition, inputs[0]),
     output=OutputFacts(unique_key=_unique_key, comes_without_input=lambda node: False, counts_errors=lambda node: True),

@@ -92,7 +92,7 @@ def run_stage(
         if index in sources:
             made[index] = sources[index]
         else:
-            inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
+            inputs = [_input(task, index, position, arrived, made) for position in range(len(node.inputs))]
             try:
                 made[index] = _run_node(task, index, inputs, store, found)
             except EngineError as error:
@@ -144,10 +144,10 @@ def _rows_by_channel(inbox: Sequence[ExchangeMessage]) -> dict[Channel, pa.Table
 
 
 def _input(
-    task: WorkerStep, index: int, slot: int, arrived: Mapping[Channel, pa.Table], made: Mapping[int, pa.Table]
+    task: WorkerStep, index: int, input_position: int, arrived: Mapping[Channel, pa.Table], made: Mapping[int, pa.Table]
 ) -> pa.Table:
-    channel = task.plan.arrivals[index][slot]
-    producer = task.plan.circuit.nodes[index].inputs[slot]
+    channel = task.plan.arrivals[index][input_position]
+    producer = task.plan.circuit.nodes[index].inputs[input_position]
     if channel is None:
         return made[producer]
     table = arrived.get(channel)

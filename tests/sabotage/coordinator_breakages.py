@@ -315,7 +315,7 @@ COORDINATOR = (
         "the batch answer",
         (
             Edit(
-                "io_kafka/clients/time_cut.py",
+                "io_kafka/clients/time_bound.py",
                 "return found.low_ms <= last_ms and",
                 "return found.low_ms > last_ms and",
             ),

@@ -39,7 +39,7 @@ from engine.resident.worker import program_orders
 from engine.run import cut, staging, tasks
 from engine.run.stage import StageResult, WorkerStep
 from faults import points
-from io_kafka.clients import connection_faults, consumed, positioned_consumer, reader, time_cut
+from io_kafka.clients import connection_faults, consumed, positioned_consumer, reader, time_bound
 from io_kafka.outside import Outside
 from storage import committed, database, drafts, durable, folding, host_folder, layer_folders
 from storage.remote import pack, patience, restoring, spool, uploading
@@ -255,7 +255,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         ),
         (program_orders, {"measure": stages.measure}),
         (transitions, {"CLEARED_BYTES_MAX": CLEARED_BYTES}),
-        (time_cut, {"TIME_END_MS": TIME_END_MS}),
+        (time_bound, {"TIME_END_MS": TIME_END_MS}),
         (points, {"_obey": world.reached, "_orders": [order]}),
         (tenacity, {"time": clock}),
         (tenacity.nap, {"time": clock}),

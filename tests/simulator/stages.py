@@ -53,8 +53,8 @@ def run_stage(
             made[index] = [(row, 1) for row in sources[index]]
             continue
         node, inputs = task.plan.circuit.nodes[index], list[Changes]()
-        for slot, producer in enumerate(node.inputs):
-            channel = task.plan.arrivals[index][slot]
+        for input_position, producer in enumerate(node.inputs):
+            channel = task.plan.arrivals[index][input_position]
             inputs.append(made[producer] if channel is None else arrived.get(channel, []))
         if isinstance(node, Output):
             published = list(_published(task, store, index, node, _net(inputs[0])))

@@ -9,11 +9,11 @@ from engine.errors import TaskLost
 from engine.resident.crew.workers import Workers
 from engine.resident.messages import (
     CopySlots,
+    DiscardCopies,
     GiveSlots,
     ReleaseSlots,
     SlotsCopied,
     TakeSlots,
-    Unstage,
     UsePlacement,
     Weigh,
 )
@@ -41,9 +41,9 @@ class CrewSlots:
         """What the sources have copied that have answered since the last call. Raises the fault of a worker."""
         return self._workers.poll_each(CopySlots)
 
-    def unstage(self) -> None:
+    def discard_copies(self) -> None:
         """All workers discard what was copied and has not moved. No copying is under way."""
-        self._workers.ask(Unstage())
+        self._workers.ask(DiscardCopies())
 
     def give(
         self, number: CutNumber, slots: SlotSet, source: int, destination: int, *, bytes_max: int

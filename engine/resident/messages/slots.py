@@ -45,11 +45,11 @@ class CopySlots(BesideOrder[SlotsCopied]):
     bytes_max: int
 
 
-class Unstaged(Answer):
+class CopiesDiscarded(Answer):
     """The worker has no copies any more."""
 
 
-class Unstage(Order[Unstaged]):
+class DiscardCopies(Order[CopiesDiscarded]):
     """Discards the copies that the worker has taken, and forgets those that it has sent."""
 
 
@@ -114,7 +114,7 @@ class Copies(PeerMessage):
     is_last: bool
 
 
-class Staged(PeerMessage):
+class CopyReceived(PeerMessage):
     """The sender has stored the copies of one order; or it could not, and says why."""
 
     fault: WireFault | None

@@ -8,15 +8,15 @@ from engine.resident.copies import SlotCopier
 from engine.resident.folds import Folds
 from engine.resident.frames import Buffer
 from engine.resident.messages import (
+    CopiesDiscarded,
     CopySlots,
+    DiscardCopies,
     Given,
     GiveSlots,
     Released,
     ReleaseSlots,
     Taken,
     TakeSlots,
-    Unstage,
-    Unstaged,
     UsePlacement,
     Weigh,
     Weighed,
@@ -52,9 +52,9 @@ class SlotOrders:
         return Later.LATER
 
     @carries_out
-    def unstage(self, order: Unstage) -> Unstaged:
+    def discard_copies(self, order: DiscardCopies) -> CopiesDiscarded:
         self.copier.discard(self.state.open_database)
-        return Unstaged()
+        return CopiesDiscarded()
 
     @carries_out
     def give(self, order: GiveSlots) -> Given:

@@ -19,7 +19,7 @@ from engine.resident.copies import SlotCopier
 from engine.resident.folds import Folds
 from engine.resident.frames import Buffer
 from engine.resident.mesh import WAIT_SECONDS, Mesh
-from engine.resident.messages import Accompany, Answer, Copies, Message, Ping, Refuse, Staged, Welcome, kinds
+from engine.resident.messages import Accompany, Answer, Copies, CopyReceived, Message, Ping, Refuse, Welcome, kinds
 from engine.resident.progress import WorkerProgress
 from engine.resident.readers import MakeReader, WorkerReaders
 from engine.resident.slot_weights import SlotWeights
@@ -142,7 +142,7 @@ class Worker:
         else:
             self._rest.wait(self._outside.monotonic())
 
-    def _take_copies(self, peer: int, message: Copies | Staged, buffers: tuple[Buffer, ...]) -> None:
+    def _take_copies(self, peer: int, message: Copies | CopyReceived, buffers: tuple[Buffer, ...]) -> None:
         self._copier.take(peer, message, buffers, lambda: self._state.open_database)
 
     def _carry_out(self, order: Message) -> None:
