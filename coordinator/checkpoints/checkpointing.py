@@ -116,7 +116,7 @@ class Checkpointing(LoopPart):
         if folded is None:
             if not self._is_hurried and (core.stopping or not core.rescale.is_idle):
                 self._is_hurried = True
-                crew.checkpoints.hurry()
+                crew.checkpoints.expedite_fold()
             self._tell_of_slow_fold(crew)
             return
         self.is_folding, self.failed_in_a_row = False, 0

@@ -14,9 +14,9 @@ import pyarrow as pa
 from engine.analysis.comparing import Comparing, is_read_from_state
 from engine.analysis.filling import Compared, ComparedBy, OutputTakenBack, Program
 from engine.analysis.history import Carry, Feed, Reread, content_kept, content_next, content_now
+from engine.analysis.history_inputs import Growing, Taking, is_no_part, over_state
 from engine.analysis.release import freeze
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.taking import Growing, Taking, is_no_part, over_state
 from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.filling import COMPARE, FILL, IS_FORMER, OF_FORMER, OF_NEXT, CarriedTable, Difference, Placed, Renamed
 from engine.model.node import Expression, Types

@@ -16,7 +16,7 @@ from engine.analysis.comparing import Comparing
 from engine.analysis.filling import Compared, OutputTakenBack, Program
 from engine.analysis.filling_circuit import with_former_flag
 from engine.analysis.history import Feed, content_next
-from engine.analysis.taking import Growing, Taking, over_state
+from engine.analysis.history_inputs import Growing, Taking, over_state
 from engine.model.circuit import Circuit, Node, Output
 from engine.model.filling import FILL, IS_FORMER, TAKEN_BACK, Placed, Switched, WrittenAgain
 from engine.model.node import Types

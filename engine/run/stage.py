@@ -71,11 +71,11 @@ def _idle_inputs(circuit: Circuit, idle: frozenset[str]) -> dict[int, frozenset[
 
 @dataclass(frozen=True)
 class StageResult:
-    """`rows`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node."""
+    """`sent`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node."""
 
-    rows: Mapping[int, Mapping[Channel, pa.Table]]
+    sent: Mapping[int, Mapping[Channel, pa.Table]]
     output: Mapping[int, pa.Table]
-    found: Findings
+    findings: Findings
 
 
 def run_stage(

@@ -152,10 +152,10 @@ class StepOutcome:
     report: SourceReport = field(default_factory=SourceReport)
     read_ms: float = 0.0
     stages: list[StageTimes] = field(default_factory=list)
-    found: Findings = field(default_factory=Findings)
+    findings: Findings = field(default_factory=Findings)
 
     def add(self, result: StageResult) -> None:
-        self.found.add(result.found)
+        self.findings.add(result.findings)
         for node, table in result.output.items():
             self.output.setdefault(node, []).append(table)
 
@@ -200,7 +200,7 @@ class StepTask:
         again.clear()
         result = run_stage(task, 0, DictStore(), (), rows)
         for node, ms in self._outcome.report.work_ms.items():
-            self._outcome.found.note_work(node, ms)
+            self._outcome.findings.note_work(node, ms)
         self._outcome.add(result)
         self._outcome.read_ms = _ms(began, read)
         self._outcome.stages.append(StageTimes(_ms(read, time.perf_counter()), 0.0))
@@ -248,9 +248,9 @@ class StepTask:
                     name_key(fault, self._setup.tables)
                     raise
                 self._outcome.add(result)
-                if result.found.refused:
+                if result.findings.refused:
                     leave_out_refused(
-                        result.found.refused,
+                        result.findings.refused,
                         self._setup,
                         given=given,
                         report=self._outcome.report,
@@ -272,7 +272,7 @@ class StepTask:
 
     def _swap(self, result: StageResult) -> Sequence[ExchangeMessage]:
         self._is_swapping = True
-        inbox = self._peers.swap(self._given.step, self.stage, result.rows)
+        inbox = self._peers.swap(self._given.step, self.stage, result.sent)
         self._is_swapping = False
         self.stage += 1
         return inbox

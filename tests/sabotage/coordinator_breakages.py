@@ -871,7 +871,7 @@ COORDINATOR = (
         (
             Edit(
                 "engine/resident/worker/worker.py",
-                "        if self._beside.is_busy():\n",
+                "        if self._background.is_busy():\n",
                 "        if not self._progress.waiting:\n",
             ),
         ),

@@ -105,7 +105,7 @@ class Thread:
         self._world.wait_for(lambda: not self.is_alive(), timeout)
 
 
-QUICK = ("plan a transition", "look at topics", "foresee")
+QUICK = ("plan a transition", "look at topics", "prefetch_programs")
 """What is done beside the steps of a transition. In most worlds it is over before anything else happens: a world has a few hundred points, and
 the loop would spend most of them on waiting for it."""
 
@@ -243,7 +243,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
             crew.Crew,
             {"bind": _watched(world, crew.Crew.bind)},
         ),
-        (CrewSlots, {"give": _watched_cuts(world, CrewSlots.give)}),
+        (CrewSlots, {"cut": _watched_cuts(world, CrewSlots.cut)}),
         (entry, {"fingerprint": _nothing_differs}),
         (
             tasks,

@@ -10,12 +10,12 @@ from engine.resident.crew.workers import Workers
 from engine.resident.messages import (
     CopySlots,
     DiscardCopies,
+    EstimateSlotBytes,
     GiveSlots,
     ReleaseSlots,
     SlotsCopied,
     TakeSlots,
     UsePlacement,
-    Weigh,
 )
 from storage.transaction import CutNumber
 
@@ -26,11 +26,13 @@ class CrewSlots:
 
     def begin_weighing(self, slots: Mapping[int, SlotSet]) -> None:
         """Has workers estimate the bytes of some of their slots, beside the steps. `poll_weights` tells when that is over."""
-        self._workers.roster.begin(Weigh, {number: Weigh(slots=its) for number, its in slots.items()})
+        self._workers.roster.begin(
+            EstimateSlotBytes, {number: EstimateSlotBytes(slots=its) for number, its in slots.items()}
+        )
 
     def poll_weights(self) -> int | None:
         """The bytes of all slots that `begin_weighing` named; None until all workers have answered. Raises the fault of a worker."""
-        answers = self._workers.poll_answers(Weigh)
+        answers = self._workers.poll_answers(EstimateSlotBytes)
         return None if answers is None else sum(answer.total_bytes for answer in answers.values())
 
     def begin_copying(self, source: int, order: CopySlots) -> None:
@@ -45,7 +47,7 @@ class CrewSlots:
         """All workers discard what was copied and has not moved. No copying is under way."""
         self._workers.ask(DiscardCopies())
 
-    def give(
+    def cut(
         self, number: CutNumber, slots: SlotSet, source: int, destination: int, *, bytes_max: int
     ) -> tuple[SlotSet, int]:
         """A cut: some of the slots, with their state, go from one worker to the other. Returns which ones, and the bytes that were sent. The

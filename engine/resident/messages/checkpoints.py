@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base.slots import SlotSet
 from base.version import VersionId
-from engine.resident.messages.message import Answer, BesideOrder, Notice, Order
+from engine.resident.messages.message import Answer, BackgroundOrder, Notice, Order
 
 
 class LayerFrozen(Answer):
@@ -28,14 +28,14 @@ class LayerFolded(Answer):
     free_bytes: int
 
 
-class FoldLayer(BesideOrder[LayerFolded]):
+class FoldLayer(BackgroundOrder[LayerFolded]):
     """Begins a fold, which runs beside the steps. `LayerFolded` or `Failed` answers when it is over. `may_rewrite`: whether the file may be
     rewritten after it, if much of it is free."""
 
     may_rewrite: bool
 
 
-class Hurry(Notice):
+class ExpediteFold(Notice):
     """Something waits for the fold under way, so it does nothing more than it must. It has no answer."""
 
 
@@ -46,7 +46,7 @@ class Contents(Answer):
     owned: SlotSet
 
 
-class Read(BesideOrder[Contents]):
+class Read(BackgroundOrder[Contents]):
     """Reads what kept views hold as of the last complete checkpoint, beside the steps. `Contents` or `Failed` answers. `revision`: the one whose
     views they are. `checks_errors`: as in `read_views`."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base.slots import SlotSet
 from engine.model.placement import Placement
 from engine.resident.messages.life import WireFault
-from engine.resident.messages.message import Answer, BesideOrder, Notice, Order, PeerMessage
+from engine.resident.messages.message import Answer, BackgroundOrder, Notice, Order, PeerMessage
 from storage.transaction import CutNumber
 
 
@@ -15,13 +15,13 @@ class UsePlacement(Notice):
     placement: Placement
 
 
-class Weighed(Answer):
+class SlotBytesEstimated(Answer):
     """`total_bytes`: of the slots that the order names."""
 
     total_bytes: int
 
 
-class Weigh(BesideOrder[Weighed]):
+class EstimateSlotBytes(BackgroundOrder[SlotBytesEstimated]):
     """Estimates the bytes of each slot, beside the steps. The answer has the sum over `slots`."""
 
     slots: SlotSet
@@ -35,7 +35,7 @@ class SlotsCopied(Answer):
     is_done: bool
 
 
-class CopySlots(BesideOrder[SlotsCopied]):
+class CopySlots(BackgroundOrder[SlotsCopied]):
     """Copies of a portion go to worker `to`, beside the steps: `bytes_max` more, about, and at least one run. If all portions before it are
     done, a new one begins, with the first of these slots that have about `bytes_wanted` together, and at least one; its runs are pinned then."""
 

@@ -11,15 +11,15 @@ from engine.resident.messages import (
     CopiesDiscarded,
     CopySlots,
     DiscardCopies,
+    EstimateSlotBytes,
     Given,
     GiveSlots,
     Released,
     ReleaseSlots,
+    SlotBytesEstimated,
     Taken,
     TakeSlots,
     UsePlacement,
-    Weigh,
-    Weighed,
 )
 from engine.resident.slot_weights import SlotWeights
 from engine.resident.slots import SlotMover
@@ -40,9 +40,9 @@ class SlotOrders:
         self.state.placement = order.placement
 
     @carries_out
-    def weigh(self, order: Weigh) -> Job[Weighed]:
-        def weigh() -> tuple[Weighed, tuple[Buffer, ...]]:
-            return Weighed(total_bytes=self.weights.count(self.state.open_database, order.slots)), ()
+    def weigh(self, order: EstimateSlotBytes) -> Job[SlotBytesEstimated]:
+        def weigh() -> tuple[SlotBytesEstimated, tuple[Buffer, ...]]:
+            return SlotBytesEstimated(total_bytes=self.weights.count(self.state.open_database, order.slots)), ()
 
         return weigh
 
