@@ -24,7 +24,7 @@ from engine.model.circuit import Circuit, View
 from engine.model.layout import FixedShards, Layout
 from engine.model.placement import Placement
 from engine.model.rows import Source
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.facts import DivisionFacts, RunFacts
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage

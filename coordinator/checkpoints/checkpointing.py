@@ -26,7 +26,7 @@ from coordinator.stepping.views_in_error import views_before
 from engine.model.numbers import number_of
 from engine.resident.crew import Crew
 from engine.resident.messages import LayerFolded
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter

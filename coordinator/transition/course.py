@@ -28,7 +28,7 @@ from engine.model.filling import OF_FORMER, OF_NEXT, TAKEN_BACK, handle_of_proje
 from engine.model.numbers import NumberedCircuit
 from engine.resident.messages import AdoptProgram, RegisteredIds
 from engine.run.program_document import Outputs, ProgramDocument, setup_of
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter

@@ -46,7 +46,7 @@ from engine.operators.aggregate_totals import (
 )
 from engine.operators.aggregate_values import encode_values
 from engine.operators.arrangement import by_group
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import ContentOfState, Fed, Growth, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey, distinct_keys

@@ -16,7 +16,7 @@ from engine.operators.aggregate_errors import negative_count
 from engine.operators.aggregate_plan import EXTREMES_TRACE, AggregatePlan, ExtremeOfArgument, Ordered
 from engine.operators.aggregate_totals import GroupKeys, GroupTotals
 from engine.operators.aggregate_values import GroupValues, encode_values, sorted_values
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.rows.hashing import Hashes, hash_columns
 from engine.state.extremes import ValueChange, search
 from engine.state.trace import Matches, Trace

@@ -25,7 +25,7 @@ from engine.operators.aggregate_plan import (
     Ordered,
 )
 from engine.operators.aggregate_values import GroupValues, encode_values
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.trace import Trace

@@ -15,7 +15,7 @@ import pyarrow as pa
 from engine.model.filling import CarriedTable
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.fed_rows import below, columns_by_place, within
 from engine.operators.keys import ColocatedKey, distinct_keys

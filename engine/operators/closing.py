@@ -28,7 +28,7 @@ from engine.operators.aggregate_stored_values import ValueTraces, store_ordered
 from engine.operators.aggregate_totals import GroupKeys, TotalsTraces, combine
 from engine.operators.aggregate_values import encode_values
 from engine.operators.arrangement import add_broadcast, by_group, by_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from engine.model.node import NodeBase
 from engine.operators.arrangement import Arrangement, Key
-from engine.operators.base import StepContext, StepFunction
+from engine.operators.context import StepContext, StepFunction
 from engine.operators.error_rows import ErrorRows
 from engine.operators.names import ColumnNames
 from engine.rows import zset

@@ -18,7 +18,7 @@ import pyarrow as pa
 from engine.model.rows import Deduplicate, Distinct
 from engine.operators import words
 from engine.operators.arrangement import by_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     Fed,

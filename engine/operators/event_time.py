@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 from base.arrays import Bools, Int64s, fill
 from engine.model.event_time import LatestTime, Watermark
 from engine.operators.arrangement import Arrangement, on_one_worker
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,

@@ -22,8 +22,8 @@ from engine.model.filling import HASHES, ContentFeed, Difference, Frozen, Placed
 from engine.model.node import NodeBase
 from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
-from engine.operators.base import StepContext
 from engine.operators.carried import CARRIED_TABLE
+from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,

@@ -12,7 +12,7 @@ from engine.expressions.evaluate import evaluate
 from engine.model.rows import Constant, Map, Replicate, Union
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,

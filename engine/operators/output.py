@@ -32,7 +32,7 @@ from engine.expressions.functions.function import shown_row
 from engine.model.circuit import Output
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import NO_STATE, Growth, Operator, OutputFacts, Wording
 from engine.operators.error_rows import leave_out_errors
 from engine.operators.keys import net_rows_by_key

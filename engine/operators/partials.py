@@ -39,7 +39,7 @@ from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import AggregatePlan, aggregate_plan_of
 from engine.operators.aggregate_totals import GroupTotals, zero_totals
 from engine.operators.arrangement import Arrangement, Key, by_group, by_join_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,

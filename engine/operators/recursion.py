@@ -33,7 +33,7 @@ from engine.model.circuit import Recursion
 from engine.model.node import NodeBase
 from engine.model.numbers import TRACES_MAX
 from engine.operators.arrangement import Everyone, Key, on_one_worker
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import PartFacts

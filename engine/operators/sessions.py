@@ -19,7 +19,7 @@ from base.arrays import Int64s
 from engine.model.ordered import Sessions
 from engine.operators import words
 from engine.operators.arrangement import by_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.keys import distinct_keys, hash_keys
 from engine.operators.names import OF_FIRST

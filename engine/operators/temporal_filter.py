@@ -24,9 +24,9 @@ from base.arrays import Int64s
 from engine.model.clock import TemporalFilter
 from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
-from engine.operators.base import StepContext
 from engine.operators.clock_bounds import FOREVER_US, intervals
 from engine.operators.clock_value import Tick, tick_of
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import empty_rows
 from engine.operators.names import OF_FIRST

@@ -22,7 +22,7 @@ from engine.model.event_time import Expiry, TimedJoin
 from engine.model.node import Column
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, add_broadcast, by_join_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.join import match_pairs, pairs_of

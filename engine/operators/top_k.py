@@ -30,7 +30,7 @@ from engine.model.node import Column
 from engine.model.ordered import TopK
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.keys import distinct_keys, hash_keys
 from engine.operators.names import OF_FIRST

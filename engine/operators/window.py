@@ -20,7 +20,7 @@ from engine.errors import DataError
 from engine.model.ordered import RANKING, Window, WindowCall
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import ContentOfState, Fed, Growth, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import columns_at, distinct_keys, hash_keys

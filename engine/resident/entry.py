@@ -37,7 +37,8 @@ from engine.resident.worker.assignment import WorkerAssignment
 from engine.resident.worker.connections import WorkerConnections
 from engine.resident.worker.coordinator_link import CoordinatorGone
 from engine.resident.worker.worker import Worker
-from engine.run.tasks import InputReader, TaskSetup
+from engine.run.task_setup import TaskSetup
+from engine.run.tasks import InputReader
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings
 from storage.host_folder import LOCAL_DIR_VARIABLE, HostFolder

@@ -16,7 +16,7 @@ from engine.model.filling import is_read_again
 from engine.operators.facts import RunFacts
 from engine.run import plan_document
 from engine.run.sources import SourceTable, extras_of_all
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from io_kafka.formats.encodings import SchemaIds
 
 PROGRAM_FORMAT: Literal[1] = 1

@@ -17,9 +17,10 @@ from engine.analysis.stages import Channel, StagePlan
 from engine.errors import EngineError
 from engine.model.circuit import Circuit, Output
 from engine.model.placement import Placement
-from engine.operators.base import Findings, StepContext
+from engine.operators.context import StepContext
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
+from engine.operators.findings import Findings
 from engine.operators.keys import hash_keys
 from engine.operators.source import broadcast_rows
 from engine.operators.table import operator_of

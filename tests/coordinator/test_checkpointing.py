@@ -15,7 +15,7 @@ from coordinator.status import StepTimes
 from coordinator.stepping.measuring import step_times
 from coordinator.stepping.step_output import StepResult
 from engine.resident.messages import LayerFolded
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 
 
 def folded(tables: dict[int, int], disk: dict[str, int]) -> LayerFolded:

@@ -18,9 +18,9 @@ from engine.model.layout import FixedShards, Layout
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
-from engine.operators.base import Refused
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.facts import DivisionFacts, RunFacts
+from engine.operators.findings import Refused
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage

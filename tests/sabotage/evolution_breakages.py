@@ -530,7 +530,7 @@ EVOLUTION = (
         "a-content-of-all-slots",
         "Each range of slots gives the content of all of them.",
         FILLED,
-        (Edit("engine/operators/base.py", "Trace(self.store, layout, self.slots)", "Trace(self.store, layout)"),),
+        (Edit("engine/operators/context.py", "Trace(self.store, layout, self.slots)", "Trace(self.store, layout)"),),
         (
             KINDS_FED,
             ODD_FED,

@@ -13,7 +13,7 @@ RECURSIONS = (
         "the batch answer",
         (
             Edit(
-                "engine/operators/base.py",
+                "engine/operators/context.py",
                 "number = trace_number if self.part is None else self.part.first_trace + trace_number",
                 "number = trace_number if self.part is None else min(self.part.first_trace, 1) + trace_number",
             ),

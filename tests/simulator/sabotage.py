@@ -40,7 +40,7 @@ from coordinator.stepping import input_topics, inputs, new_nodes, stepping, view
 from coordinator.transition import machine as transition_machine
 from coordinator.transition import transitions
 from engine.model.withholding import NOTHING_WITHHELD
-from engine.operators.base import Findings
+from engine.operators.findings import Findings
 from engine.resident import copies, crew, liveness, mesh, messages, pulse, registration, roster, slots, states
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots

@@ -21,7 +21,7 @@ from engine.analysis.stages import plan_stages
 from engine.model.numbers import NumberedCircuit
 from engine.operators.facts import RunFacts
 from engine.run.program_document import Outputs
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import TopicIdentity

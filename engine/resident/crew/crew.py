@@ -54,7 +54,7 @@ from engine.resident.messages import (
 from engine.resident.pulse import CoordinatorPulse
 from engine.resident.roster import Roster
 from engine.resident.transport import Connection, Event, Events, Transport
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from storage.database import FencedState
 from storage.identity import NamedDatabase, UnneededDatabase
 

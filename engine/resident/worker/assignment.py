@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from base.term import Term
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from storage.host_folder import HostFolder
 from storage.identity import Identity
 

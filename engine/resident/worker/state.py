@@ -11,7 +11,7 @@ from engine.model.placement import Placement
 from engine.resident.programs import Programs
 from engine.resident.states import StepState
 from engine.resident.worker.assignment import WorkerAssignment
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from storage.database import Database
 from storage.host_folder import HostFolder
 from storage.identity import Identity

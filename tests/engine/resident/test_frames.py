@@ -15,9 +15,9 @@ from base.term import Term
 from base.version import VersionId
 from engine.model.placement import Placement
 from engine.model.withholding import Withholding
-from engine.operators.base import TimeReport, Work
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import DivisionFacts
+from engine.operators.findings import TimeReport, Work
 from engine.resident import messages
 from engine.resident.frames import (
     BODY_BYTES_MAX,
