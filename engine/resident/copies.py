@@ -31,7 +31,8 @@ from storage.database import Database
 from storage.pins import Pin
 
 FRAME_BYTES_MIN = 1 << 20
-"""Pieces are collected up to this size before a frame is sent; see slots.py."""
+"""Pieces are collected up to this size before a frame is sent, here and in a cut (slots.py). A frame costs some 50 us, so more would gain
+nothing, and the destination reads while the source sends."""
 
 STAGE_BYTES = 2 << 20
 """About how many bytes of copies one transaction stores. It takes some milliseconds, for which a step may have to wait."""
