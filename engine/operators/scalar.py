@@ -53,7 +53,7 @@ class TooManyRows(DataError):
 
     @classmethod
     def of(cls, rows: str) -> TooManyRows:
-        """`rows`: how many they are, for people."""
+        """`rows`: how many they are, for users."""
         return cls(
             f"[SCALAR_SUBQUERY_TOO_MANY_ROWS] A subquery that stands for a value has {rows} after this step; it may have one at most.",
             "Take one value in the subquery (max, min, any other aggregate), or add a condition that only one row fulfils.",

@@ -1,7 +1,7 @@
 """The workers of a term with their connections: orders go out, answers come in, and a worker that is lost is noticed.
 
 Guarantees: every wait ends, because a worker that does not answer is condemned (liveness.py). What a worker of another term sends is dropped. A
-recoverable fault, and a mistake of a worker's own, is raised as soon as it arrives, because the other workers may wait for ever. Each order is
+recoverable fault, and a bug in a worker, is raised as soon as it arrives, because the other workers may wait for ever. Each order is
 answered once: a worker that answers twice, or what nobody has asked, contradicts itself and is lost (TaskLost).
 """
 
@@ -125,7 +125,7 @@ class Roster:
         return {number: self.take_answer(number, kind) for number in asked}
 
     def take_outcome(self, number: int, kind: type[Order[A]]) -> tuple[A, tuple[Buffer, ...]] | Failed:
-        """What a worker has answered to an order of this class, with the buffers of the frame, or the fault that it had."""
+        """Returns what a worker has answered to an order of this class, with the buffers of the frame, or the fault that it had."""
         answer, buffers = self.members[number].answers.pop(kind.kind)
         return answer if isinstance(answer, Failed) else (answer, buffers)
 
@@ -153,11 +153,11 @@ class Roster:
     def _without_answer(self, asked: Iterable[int], kind: type[Order[Any]]) -> list[int]:
         return [number for number in asked if kind.kind not in self.members[number].answers]
 
-    # Orders that are carried out beside the steps
+    # Orders that are carried out in the background
 
     def begin(self, kind: type[BackgroundOrder[A]], orders: Mapping[int, BackgroundOrder[A]]) -> None:
-        """Gives each worker an order of this class. `poll_answers` tells when that is over, and `poll_each` for each of them; until then the
-        worker gets no other order of the class."""
+        """Gives each worker an order of this class. `poll_answers` reports when that is over, and `poll_each` for each of them; until then the
+        worker receives no other order of the class."""
         asked = self._asked_in_background.setdefault(kind, set())
         assert not asked & orders.keys(), f"{kind.kind} is under way"
         asked.update(orders)
@@ -238,7 +238,7 @@ class Roster:
                 name = kind.kind
             case _:
                 raise TaskLost(f"{member} has sent {message.kind}, which answers nothing")
-        # What runs beside the steps has its faults raised by whoever takes its answers.
+        # What runs in the background has its faults raised by whoever takes its answers.
         if isinstance(message, Failed) and (kind is None or not issubclass(kind, BackgroundOrder)):
             fault = faults.from_wire(message.fault, member.number)
             if isinstance(fault, (*RECOVERABLE, faults.WorkerMistake)):

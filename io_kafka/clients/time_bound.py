@@ -6,7 +6,7 @@ with earlier timestamps, as the broker finds them (offsets_for_times). Where man
 proportion to what they have left.
 
 So are messages that were all written within the tolerance, which is the delay of the watermark: no order in which they are read makes a row late
-whose event time is near its timestamp. A topic that somebody has just loaded, one partition after the other, is read evenly then.
+whose event time is near its timestamp. A topic that a user has just loaded, one partition after the other, is read evenly then.
 
 A partition whose next message has an impossible timestamp, such as microseconds in place of milliseconds, has its part beside the others from
 the next bound on.
@@ -70,7 +70,7 @@ class TimeBound:
 
     def find_ends(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], rows: int) -> Offsets:
         """The ends of at most `rows` messages from `starts` on, and at most up to `ends`; if more are there, of about half as many at least.
-        It searches the latest time before which there are at most `rows` messages, and begins where the last bound suggests."""
+        The search is for the latest time before which there are at most `rows` messages, and begins where the last bound suggests."""
         waiting = {where: start for where, start in starts.items() if start < ends[where]}
         whole = count(waiting, ends)
         if whole <= rows:

@@ -205,7 +205,7 @@ class Crew:
         self.open(new.base, self.fence(sorted(workers)))
 
     def enter(self, numbers: Iterable[int], step: int) -> None:
-        """The databases of these workers, which have no state, take their place before the step."""
+        """Sets the empty databases of these workers to `step`."""
         self._roster.ask_each(dict.fromkeys(sorted(numbers), Enter(step=step)))
         self.programs.catch_up(numbers, step)
 
@@ -228,5 +228,5 @@ class Crew:
         self.recruiting.cancel()
 
     def check(self) -> None:
-        """Takes what has arrived, without waiting. Raises TaskLost if a worker was lost."""
+        """Receives what has arrived, without waiting. Raises TaskLost if a worker was lost."""
         self._roster.poll(0.0)

@@ -1,4 +1,4 @@
-"""What the workers of a crew run: they adopt a program, tell how large differences are, and clear what a transition leaves behind."""
+"""What the workers of a crew run: they adopt a program, report how large differences are, and clear what a transition leaves behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CrewPrograms:
         self.readable = frozenset({revision})
 
     def prefetch(self, topic: str, digests: Sequence[str]) -> None:
-        """The workers begin to read these documents beside the steps. `poll_prefetch` tells when that is over."""
+        """The workers begin to read these documents in the background. `poll_prefetch` reports when that is over."""
         order = PrefetchPrograms(topic=topic, digests=tuple(digests))
         self._workers.roster.begin(PrefetchPrograms, dict.fromkeys(self._workers.numbers, order))
 

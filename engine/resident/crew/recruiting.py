@@ -79,7 +79,7 @@ class Recruiting:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Those that have told what their hosts hold, in the order of their registration."""
+        """The candidates that have reported what their hosts hold, in the order of their registration."""
         return self._registration.candidates
 
     @property

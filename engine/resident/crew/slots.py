@@ -1,4 +1,4 @@
-"""Slots go from one worker of a crew to another: weighed and copied beside the steps, and cut between two steps."""
+"""Slots go from one worker of a crew to another: weighed and copied in the background, and cut between two steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CrewSlots:
         self._workers = workers
 
     def begin_weighing(self, slots: Mapping[int, SlotSet]) -> None:
-        """Has workers estimate the bytes of some of their slots, beside the steps. `poll_weights` tells when that is over."""
+        """Has workers estimate the bytes of some of their slots in the background. `poll_weights` reports when that is over."""
         self._workers.roster.begin(
             EstimateSlotBytes, {number: EstimateSlotBytes(slots=its) for number, its in slots.items()}
         )
@@ -36,7 +36,7 @@ class CrewSlots:
         return None if answers is None else sum(answer.total_bytes for answer in answers.values())
 
     def begin_copying(self, source: int, order: CopySlots) -> None:
-        """Has a worker send copies of slots to another, beside the steps. `poll_copies` tells when that is over."""
+        """Has a worker send copies of slots to another in the background. `poll_copies` reports when that is over."""
         self._workers.roster.begin(CopySlots, {source: order})
 
     def poll_copies(self) -> dict[int, SlotsCopied]:

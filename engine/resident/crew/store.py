@@ -21,8 +21,8 @@ class CrewStore:
         self._workers = workers
 
     def begin_upload(self, version: VersionId, former: Mapping[int, str], prefixes: Mapping[int, str]) -> None:
-        """The workers of `prefixes` begin to upload their state of a version, beside the steps. `poll_upload` tells when that is over. `former`:
-        the chains of the version that was stored before, by worker."""
+        """The workers of `prefixes` begin to upload their state of a version in the background. `poll_upload` reports when that is over.
+        `former`: the chains of the version that was stored before, by worker."""
         orders = {
             number: StoreVersion(version=version, former=former.get(number), prefix=prefix)
             for number, prefix in prefixes.items()

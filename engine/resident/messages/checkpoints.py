@@ -12,7 +12,7 @@ class LayerFrozen(Answer):
 
 
 class FreezeLayer(Order[LayerFrozen]):
-    """`in_error`: the views that have no answer in the version; None if they are those of the version before."""
+    """`in_error`: the views that have no answer in the version; None if they are those of the previous version."""
 
     version: VersionId
     in_error: tuple[str, ...] | None
@@ -29,14 +29,14 @@ class LayerFolded(Answer):
 
 
 class FoldLayer(BackgroundOrder[LayerFolded]):
-    """Begins a fold, which runs beside the steps. `LayerFolded` or `Failed` answers when it is over. `may_rewrite`: whether the file may be
+    """Begins a fold, which runs in the background. `LayerFolded` or `Failed` answers when it is over. `may_rewrite`: whether the file may be
     rewritten after it, if much of it is free."""
 
     may_rewrite: bool
 
 
 class ExpediteFold(Notice):
-    """Something waits for the fold under way, so it does nothing more than it must. It has no answer."""
+    """The fold under way does nothing more than it must, because something waits for it. The notice has no answer."""
 
 
 class Contents(Answer):
@@ -47,8 +47,8 @@ class Contents(Answer):
 
 
 class Read(BackgroundOrder[Contents]):
-    """Reads what kept views hold as of the last complete checkpoint, beside the steps. `Contents` or `Failed` answers. `revision`: the one whose
-    views they are. `checks_errors`: as in `read_views`."""
+    """Reads what kept views hold as of the last complete checkpoint, in the background. `Contents` or `Failed` answers. `revision`: the one
+    whose views they are. `checks_errors`: as in `read_views`."""
 
     revision: int
     checks_errors: bool

@@ -15,7 +15,7 @@ class ProgramsPrefetched(Answer):
 
 
 class PrefetchPrograms(BackgroundOrder[ProgramsPrefetched]):
-    """Read these documents of the topic beside the steps, so that their programs can be adopted without waiting for them."""
+    """Reads these documents of the topic in the background, so that their programs can be adopted without waiting for them."""
 
     topic: str
     digests: tuple[str, ...]
@@ -87,6 +87,6 @@ class DifferencesMeasured(Answer):
 
 
 class MeasureDifferences(Order[DifferencesMeasured]):
-    """How large the differences are that the nodes with these numbers hold."""
+    """Asks how large the differences are that the nodes with these numbers hold."""
 
     numbers: tuple[int, ...]

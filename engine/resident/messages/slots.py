@@ -1,4 +1,4 @@
-"""Slots go from one worker to another: copies of their state beside the steps, and the cuts that move them (copies.py, slots.py)."""
+"""Slots go from one worker to another: copies of their state in the background, and the cuts that move them (copies.py, slots.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from storage.transaction import CutNumber
 
 
 class UsePlacement(Notice):
-    """The placement from now on. It has no answer, because each step names the placement that it has."""
+    """The placement from now on. The notice has no answer, because each step names the placement that it has."""
 
     placement: Placement
 
@@ -22,7 +22,7 @@ class SlotBytesEstimated(Answer):
 
 
 class EstimateSlotBytes(BackgroundOrder[SlotBytesEstimated]):
-    """Estimates the bytes of each slot, beside the steps. The answer has the sum over `slots`."""
+    """Estimates the bytes of each slot in the background. The answer has the sum over `slots`."""
 
     slots: SlotSet
 
@@ -36,7 +36,7 @@ class SlotsCopied(Answer):
 
 
 class CopySlots(BackgroundOrder[SlotsCopied]):
-    """Copies of a portion go to worker `to`, beside the steps: `bytes_max` more, about, and at least one run. If all portions before it are
+    """Copies of a portion go to worker `to` in the background: `bytes_max` more, about, and at least one run. If all portions before it are
     done, a new one begins, with the first of these slots that have about `bytes_wanted` together, and at least one; its runs are pinned then."""
 
     slots: SlotSet
@@ -115,6 +115,6 @@ class Copies(PeerMessage):
 
 
 class CopyReceived(PeerMessage):
-    """The sender has stored the copies of one order; or it could not, and says why."""
+    """The sender has stored the copies of one order, or reports why it could not."""
 
     fault: WireFault | None

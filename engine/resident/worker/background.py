@@ -1,4 +1,4 @@
-"""What runs beside the orders of a worker: a thread for each order that derives from `BackgroundOrder`, such as a fold or a read of views."""
+"""What runs in the background of a worker: a thread for each order that derives from `BackgroundOrder`, such as a fold or a read of views."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class Worker:
         except Exception as error:
             self._control.answer(self._control.failure(order.kind, error))
             if not isinstance(error, Fault):
-                raise  # a mistake of ours: the state of this process is unknown
+                raise  # this is a bug in Stepwell: the state of this process is unknown
         else:
             if isinstance(reply, Answer):
                 self._control.answer(reply)
