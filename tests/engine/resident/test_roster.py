@@ -196,14 +196,14 @@ def test_a_worker_that_has_joined_since_is_not_waited_for() -> None:
 def test_nobody_is_asked_twice_at_once() -> None:
     workers = Workers(0)
     workers.begin(0)
-    with pytest.raises(AssertionError, match="weigh is under way"):
+    with pytest.raises(AssertionError, match="estimate_slot_bytes is under way"):
         workers.begin(0)
 
 
 def test_a_fault_is_raised_by_whoever_takes_the_answers() -> None:
     workers = Workers(0, 1)
     workers.begin(0, 1)
-    workers.answer(1, Failed(doing="weigh", fault=faults.to_wire(DataError("bad", "mend it"))))
+    workers.answer(1, Failed(doing="estimate_slot_bytes", fault=faults.to_wire(DataError("bad", "mend it"))))
     assert workers.ended() is None
     with pytest.raises(DataError, match="bad"):
         workers.roster.raise_failures(EstimateSlotBytes)
@@ -220,10 +220,12 @@ def test_a_second_answer_is_a_loss_of_its_sender() -> None:
     workers = Workers(0, 1)
     workers.begin(1)
     workers.answer(1, SlotBytesEstimated(total_bytes=7))
-    with pytest.raises(TaskLost, match=r"worker 1 \(process 1 on h\) has answered weigh twice"):
+    with pytest.raises(TaskLost, match=r"worker 1 \(process 1 on h\) has answered estimate_slot_bytes twice"):
         workers.answer(1, SlotBytesEstimated(total_bytes=7))
     assert workers.ended() == {1: 7}
-    with pytest.raises(TaskLost, match=r"worker 1 \(process 1 on h\) has answered weigh, which nobody has asked"):
+    with pytest.raises(
+        TaskLost, match=r"worker 1 \(process 1 on h\) has answered estimate_slot_bytes, which nobody has asked"
+    ):
         workers.answer(1, SlotBytesEstimated(total_bytes=7))
 
 
