@@ -12,3 +12,8 @@ SWITCH_ROWS_MAX = 1_000_000
 DRAIN_ROWS_MAX = 50_000
 """The rows of differences that one step passes on if they leave in several steps, and at most SWITCH_ROWS_MAX. They take the workers and the
 writer about 2 us each, so a step is about 100 ms longer."""
+
+DECIMAL_DIGITS_MAX = 38
+"""The digits of Spark's widest DECIMAL, and of Arrow's decimal128."""
+
+INT64_MAX = (1 << 63) - 1

@@ -10,7 +10,7 @@ A machine is in one **phase** of a closed union of frozen dataclasses. A phase o
         def staffed(self, owned: Owned) -> Weighing | Moved: ...
 
 So what belonged to a phase is gone when the phase is over, unless an event hands it on, and no field has to be reset. An event that the
-present phase does not know is a mistake of ours: `Machine.tell` raises InvalidTransition with the events that led there."""
+present phase does not know is a bug in Stepwell: `Machine.tell` raises InvalidTransition with the events that led there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is secret, and how it is kept out of everything that people and programs see.
+"""What is secret, and how it is kept out of everything that users and programs see.
 
 Guarantee: this module alone decides it, in two ways. A setting, an option or a variable is secret by its name (`is_secret`), so its value is
 never shown. A value that is known to be secret (`remember`) is replaced wherever a text has it (`hidden`), because the error of a library or of

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, get_args
 
 from base.secrets import hidden
 from engine.model.circuit import Circuit
-from engine.operators.base import Work, add_work
+from engine.operators.findings import Work, add_work
 
 STEP_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """The bounds of a step's time and of its parts. A step of a few rows takes 5 ms, and one of 400,000 rows of a large project some seconds."""

@@ -176,7 +176,7 @@ class Pipeline:
             raise
         finally:
             self._transitions.end()
-            if has_ended and not (self._parts.storing.acts_beside or self._transitions.acts_beside):
+            if has_ended and not (self._parts.storing.acts_in_background or self._transitions.acts_in_background):
                 self._writer.log.give_up()
             self._writer.log.close()
             self._requests.end()

@@ -14,7 +14,7 @@ from coordinator.checkpoints.truncation import SNAPSHOT_STEPS_MIN, TRUNCATE_STEP
 from coordinator.starting.layouts import WorkersWanted
 from coordinator.topic_names import log_topic_of, plan_topic_of, transactional_id_of
 from engine.analysis.marking import Marks
-from engine.analysis.release import Revisions, revisions_of
+from engine.analysis.release import ImplementationVersions, implementation_versions_of
 from engine.model.circuit import Circuit
 from engine.model.layout import SHARDS_FIXED, DynamicShards, FixedShards, Policy
 from engine.run.sources import SourceTable
@@ -203,9 +203,9 @@ class PipelineSpec:
         return transactional_id_of(self.name)
 
     @property
-    def made_with(self) -> Revisions:
-        """The revisions of what the circuit uses, in this release."""
-        return revisions_of(self.circuit)
+    def made_with(self) -> ImplementationVersions:
+        """The implementation versions of what the circuit uses, in this release."""
+        return implementation_versions_of(self.circuit)
 
     @property
     def policy(self) -> Policy:

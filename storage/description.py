@@ -72,7 +72,7 @@ class Description:
     frozen: str | None = None
     freezing: VersionId | None = None
     merge_progress: MergeProgress | None = None
-    """It may outlive the frozen layer: then the next `open` rolls the merge back."""
+    """The merge may outlive the frozen layer: then the next `open` rolls the merge back."""
     table_bytes: dict[int, int] = field(default_factory=dict)
     """Live bytes of the last version, by table."""
     record_set_checksums: tuple[int, ...] = (0,)

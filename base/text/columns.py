@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, UInt8s
+from base.text.dates import MONTH_DAYS
 from base.text.timestamps import DAY_US
 
 DATE_CHARS = 10
 SECONDS_CHARS = 19  # YYYY-MM-DD HH:MM:SS
 FRACTION_CHARS_MAX = SECONDS_CHARS + 1 + 9
 _POWERS = 10 ** np.arange(6, dtype=np.int64)[::-1]
-_MONTH_DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] + [0] * 87, dtype=np.int64)
+_MONTH_DAYS = np.array([0, *MONTH_DAYS] + [0] * 87, dtype=np.int64)
 _DAYS_BEFORE_MONTH = np.array(
     [0, 306, 337, *np.cumsum([0, 31, 30, 31, 30, 31, 31, 30, 31, 30])] + [0] * 87, dtype=np.int64
 )

@@ -12,7 +12,7 @@ from base.text.trimming import SPARK_BLANK
 
 INT32_MAX = 2**31 - 1
 CYCLE_DAYS = 146_097  # in 400 years, after which the calendar repeats
-_MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 # The grammar of Spark's stringToDate. A year has 4 to 7 digits; what follows a day after a blank or a T is ignored.
 _DATE = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
@@ -41,7 +41,7 @@ def is_leap(year: int) -> bool:
 
 
 def month_length(year: int, month: int) -> int:
-    return 29 if month == 2 and is_leap(year) else _MONTH_DAYS[month - 1]
+    return 29 if month == 2 and is_leap(year) else MONTH_DAYS[month - 1]
 
 
 def exists(year: int, month: int, day: int) -> bool:

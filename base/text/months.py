@@ -12,6 +12,7 @@ from typing import cast
 
 import pyarrow as pa
 
+from base.limits import INT64_MAX
 from base.text.trimming import SPARK_BLANK
 
 YEAR_TO_MONTH = pa.duration("s")
@@ -20,7 +21,6 @@ YEAR = pa.duration("ns")
 
 MONTHS_OF_A_YEAR = 12
 MONTHS_MIN, MONTHS_MAX = -(1 << 31), (1 << 31) - 1
-_INT64_MAX = (1 << 63) - 1
 
 _WORDS = {YEAR_TO_MONTH: "YEAR TO MONTH", MONTH: "MONTH", YEAR: "YEAR"}
 # In IntervalUtils the class of a sign is [+|-]: a bar counts as a plus.
@@ -61,14 +61,14 @@ def months_value(text: str, type_: pa.DataType) -> int | None:
         return None
     groups = cast("dict[str, str | None]", match.groupdict())
     sign = -1 if (groups.get("outer") == "-") != (groups["inner"] == "-") else 1
-    number = _within(match["number"], _INT64_MAX)
+    number = _within(match["number"], INT64_MAX)
     if number is None:
         return None
     if type_ == MONTH:
         return _months_in_range(sign * number)
     if type_ == YEAR:
         # Spark multiplies without a look at 64 bits, so there the product wraps; and it multiplies by the sign at the end, in 32 bits.
-        years = _months_in_range((number * MONTHS_OF_A_YEAR + _INT64_MAX + 1) % (2 * _INT64_MAX + 2) - _INT64_MAX - 1)
+        years = _months_in_range((number * MONTHS_OF_A_YEAR + INT64_MAX + 1) % (2 * INT64_MAX + 2) - INT64_MAX - 1)
         return years if years is None or years == MONTHS_MIN else sign * years
     rest = _within(match["months"], MONTHS_OF_A_YEAR - 1)
     if rest is None or number > MONTHS_MAX // MONTHS_OF_A_YEAR:

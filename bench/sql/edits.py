@@ -17,7 +17,7 @@ from coordinator.revisions.leaves import named_project
 from coordinator.specification import InputTopic, OutputTopic
 from engine.analysis.identity import Named
 from engine.analysis.project_match import match_projects, nodes_with_state
-from engine.analysis.release import Revisions, revisions_of
+from engine.analysis.release import ImplementationVersions, implementation_versions_of
 from engine.model.circuit import Circuit
 from stepwell.lowering.driver import survey
 from stepwell.planning.pipeline import source_table
@@ -77,8 +77,8 @@ class Edited:
     outputs: tuple[OutputTopic, ...] = ()
 
     @property
-    def made_with(self) -> Revisions:
-        return revisions_of(self.circuit)
+    def made_with(self) -> ImplementationVersions:
+        return implementation_versions_of(self.circuit)
 
 
 def _named(project: ResolvedProject) -> Named:

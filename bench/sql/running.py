@@ -24,7 +24,7 @@ from engine.model.circuit import Circuit, View
 from engine.model.layout import FixedShards, Layout
 from engine.model.placement import Placement
 from engine.model.rows import Source
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.facts import DivisionFacts, RunFacts
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage
@@ -73,7 +73,7 @@ class Running:
             stores = [stack.enter_context(database.transaction()) for database in self.databases]
             for stage in range(1, self.plan.stages):
                 inboxes = [
-                    [ExchangeMessage(w, m.rows[to]) for w, m in enumerate(made) if to in m.rows] for to in workers
+                    [ExchangeMessage(w, m.sent[to]) for w, m in enumerate(made) if to in m.sent] for to in workers
                 ]
                 made = [run_stage(tasks[worker], stage, stores[worker], inboxes[worker], {}) for worker in workers]
             for store in stores:

@@ -26,7 +26,7 @@ from coordinator.stepping.views_in_error import views_before
 from engine.model.numbers import number_of
 from engine.resident.crew import Crew
 from engine.resident.messages import LayerFolded
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
@@ -116,7 +116,7 @@ class Checkpointing(LoopPart):
         if folded is None:
             if not self._is_hurried and (core.stopping or not core.rescale.is_idle):
                 self._is_hurried = True
-                crew.checkpoints.hurry()
+                crew.checkpoints.expedite_fold()
             self._tell_of_slow_fold(crew)
             return
         self.is_folding, self.failed_in_a_row = False, 0

@@ -148,7 +148,7 @@ class Questions:
         self, question: _Question, crew: Crew, revision_at: Callable[[int], int], upcoming: NextRevision
     ) -> None:
         try:
-            found = crew.checkpoints.contents()
+            found = crew.checkpoints.poll_read()
         except RECOVERABLE:
             raise
         except Exception as fault:  # of a read, which has changed nothing

@@ -117,7 +117,7 @@ class Copying:
         if self._is_under_way:
             return False
         if self._bytes or any(flow.is_open for flow in self._flows.values()):  # otherwise all copies have moved
-            crew.slots.unstage()
+            crew.slots.discard_copies()
         self.reset()
         return True
 

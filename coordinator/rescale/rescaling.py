@@ -167,7 +167,7 @@ class Rescaling(LoopPart):
         self._batch += 1
         number = CutNumber(crew.term.number, self._batch)
         bytes_max = WHOLE_CUT_BYTES if cut.is_whole else self._parts.budget.bytes_max(self._parts.log.rescale.strategy)
-        slots, moved = crew.slots.give(number, cut.slots, cut.source, cut.destination, bytes_max=bytes_max)
+        slots, moved = crew.slots.cut(number, cut.slots, cut.source, cut.destination, bytes_max=bytes_max)
         reached("cut.done")
         took_ms = 1e3 * (self._parts.monotonic() - began)
         assert crew.placement is not None

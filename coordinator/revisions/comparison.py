@@ -36,10 +36,10 @@ from engine.analysis.history import (
 from engine.analysis.history import (
     leaves_of as rows_begin_at,
 )
+from engine.analysis.history_inputs import CannotFill
 from engine.analysis.marking import sources_below
 from engine.analysis.project_match import ProjectMatch, match_projects, nodes_with_state
-from engine.analysis.taking import CannotFill
-from engine.analysis.untold import untold_views
+from engine.analysis.unrecoverable_views import unrecoverable_views
 from engine.model.circuit import Output, View
 from engine.model.filling import OF_FORMER, handle_of_project
 from engine.model.from_now import handle_of_files
@@ -195,7 +195,7 @@ class Comparison:
 
     @cached_property
     def _untold(self) -> frozenset[str]:
-        return untold_views(self.before.circuit)
+        return unrecoverable_views(self.before.circuit)
 
     # outputs
 

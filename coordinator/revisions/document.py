@@ -18,7 +18,14 @@ from typing import Any, Literal, Protocol
 from coordinator.specification import InputTopic, OutputTopic
 from engine.analysis.definitions import definition_of
 from engine.analysis.marking import Marks
-from engine.analysis.release import PYTHON, Revisions, computed_otherwise, freeze, python_of, revisions_of
+from engine.analysis.release import (
+    PYTHON,
+    ImplementationVersions,
+    computed_otherwise,
+    freeze,
+    implementation_versions_of,
+    python_of,
+)
 from engine.model.circuit import Circuit, View
 from engine.model.from_now import revision_of
 from engine.model.numbers import NumberedCircuit
@@ -73,8 +80,8 @@ class CountsFrom:
 @dataclass(frozen=True, kw_only=True)
 class PlanDocument:
     """`numbers`: of each node of the circuit (engine/model/numbers.py). `places`: the file and the line of each view's
-    definition, by its name. `versions`: of Stepwell, Spark and Python, by name. `revisions`: of operators and functions
-    that have changed (engine/analysis/release.py). `marks`: which views count which sources from some offsets on (marks.py).
+    definition, by its name. `versions`: of Stepwell, Spark and Python, by name. `revisions`: the implementation versions of operators and
+    functions that have changed (engine/analysis/release.py). `marks`: which views count which sources from some offsets on (marks.py).
     `fingerprint_of_files`: that of the circuit as the files define it, if there are marks; otherwise empty."""
 
     circuit: Circuit
@@ -83,7 +90,7 @@ class PlanDocument:
     outputs: tuple[OutputTopic, ...]
     places: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-    revisions: Revisions = field(default_factory=dict)
+    revisions: ImplementationVersions = field(default_factory=dict)
     marks: Marks = field(default_factory=dict)
     fingerprint_of_files: str = ""
     format: Literal[1] = DOCUMENT_FORMAT
@@ -98,7 +105,7 @@ class PlanDocument:
             outputs=project.outputs,
             places=project.places,
             versions=project.versions,
-            revisions=revisions_of(project.circuit),
+            revisions=implementation_versions_of(project.circuit),
         )
 
     @property
@@ -111,8 +118,8 @@ class PlanDocument:
         return NumberedCircuit(self.circuit, self.numbers)
 
     @cached_property
-    def made_with(self) -> Revisions:
-        """The revisions of what the circuit uses, in the release that has recorded it."""
+    def made_with(self) -> ImplementationVersions:
+        """The implementation versions of what the circuit uses, in the release that has recorded it."""
         python = self.versions.get("python", "").split(".")
         has_functions = any(isinstance(node, PythonMap) for node in self.circuit.nodes)
         if PYTHON in self.revisions or len(python) < 2 or not has_functions:

@@ -11,7 +11,7 @@ from engine.analysis.definitions import definition_of
 from engine.analysis.project_match import ProjectMatch, nodes_with_state, relies_on_growth
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
-from engine.analysis.untold import untold_views
+from engine.analysis.unrecoverable_views import unrecoverable_views
 from engine.model.circuit import View
 from engine.model.rows import LastByKey, Map, Source
 
@@ -46,7 +46,7 @@ class Differences:
         self._grew = append_only_inputs(found.previous.circuit)
         self._places = plan_stages(found.now.circuit).input_colocation
         self._placed = plan_stages(found.previous.circuit).input_colocation
-        self._untold = untold_views(found.previous.circuit)
+        self._untold = unrecoverable_views(found.previous.circuit)
         self._states = frozenset(nodes_with_state(found.now.circuit))
 
     def of_view(self, view: int, previous: int) -> FirstDifference:

@@ -14,7 +14,7 @@ from base.options import UNAVAILABLE_VALUE
 from base.text.type_names import sql_type
 from coordinator.specification import InputTopic, OutputTopic
 from engine.analysis.identity import Named, SourceIdentity, known_sources
-from engine.analysis.release import Revisions
+from engine.analysis.release import ImplementationVersions
 from engine.model.circuit import Circuit
 from engine.model.rows import Source
 from io_kafka.formats import RecordFormat, TableFormat
@@ -42,7 +42,7 @@ class HasLeaves(Protocol):
     def outputs(self) -> tuple[OutputTopic, ...]: ...
 
     @property
-    def made_with(self) -> Revisions: ...
+    def made_with(self) -> ImplementationVersions: ...
 
 
 def leaves_of(project: HasLeaves) -> Leaves:
@@ -140,7 +140,8 @@ def _columns(form: SourceFormat | RecordFormat | TableFormat) -> Iterator[tuple[
 
 
 def named_project(project: HasLeaves) -> Named:
-    """The circuit of a project with its sources and the topics of its outputs, and with the revisions of the release that has made its state."""
+    """The circuit of a project with its sources and the topics of its outputs, and with the implementation versions of the release that has made
+    its state."""
     leaves = leaves_of(project)
     read = {leaf.handle for leaf in leaves.sources}
     sources = {each.table.handle: _identity(each) for each in project.inputs if each.table.handle in read}

@@ -19,7 +19,7 @@ from coordinator.revisions.rereadable import facts_of_inputs, partitions_of, rea
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.analysis.marking import Marks, marked_circuit, sources_below
 from engine.analysis.project_match import match_projects
-from engine.analysis.release import Revisions
+from engine.analysis.release import ImplementationVersions
 from engine.model.circuit import Circuit, View
 from engine.model.from_now import handle_from_now, handle_of_files, revision_of
 from io_kafka.offsets import TopicPartition
@@ -34,7 +34,7 @@ class MarkedProject:
     outputs: tuple[OutputTopic, ...]
     marks: Marks
     fingerprint_of_files: str
-    made_with: Revisions
+    made_with: ImplementationVersions
 
     def document(self, files: PlanDocument) -> PlanDocument:
         """`files`: that of the files. Its numbers do not count."""

@@ -3,8 +3,9 @@
 - Batch tables come first, and nothing is read beside them: what is computed of a topic then has its dimensions from the first message on.
 - Otherwise every partition has a fair share of the rows of a step (io_kafka/step_log/division.py).
 - If more waits than a step may read, the topics that a query with event time reads share what they have by the time of their messages
-  (io_kafka/clients/time_cut.py): all their partitions are read up to one time. By fair shares a partition with few messages would be days ahead
-  of one with many, and the watermark would make the rows of the latter late. Topics that no query reads together do not wait for each other.
+  (io_kafka/clients/time_bound.py): all their partitions are read up to one time. By fair shares a partition with few messages would be days
+  ahead of one with many, and the watermark would make the rows of the latter late. Topics that no query reads together do not wait for each
+  other.
 - If their timestamps turn out not to follow event time (time_relation.py), they are read evenly until the backlog is over.
 
 A division is recorded before its messages are read, so a replay does not depend on what this module knows.
@@ -21,7 +22,7 @@ from coordinator.specification import InputTopic
 from coordinator.stepping.time_relation import TimeRelation
 from engine.analysis.event_time_sources import sources_by_watermark
 from engine.model.circuit import Circuit
-from io_kafka.clients.time_cut import OffsetsSince, TimeCut, count, evenly
+from io_kafka.clients.time_bound import OffsetsSince, TimeBound, count, evenly
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, StepLimits, divide
 
@@ -99,7 +100,7 @@ class _Group:
     """How far one group is. `of`: its topics."""
 
     def __init__(self, of: TopicGroup, offsets_since: OffsetsSince) -> None:
-        self.of, self._cut = of, TimeCut(offsets_since, of.delay_ms)
+        self.of, self._cut = of, TimeBound(offsets_since, of.delay_ms)
         self.end_backlog()
 
     def end_backlog(self) -> None:
@@ -128,7 +129,7 @@ class _Group:
         self._begins = {**starts, **self._begins}
         if self._differs:
             return evenly(self._begins, starts, ends, rows)
-        chosen = self._cut.cut(
+        chosen = self._cut.find_ends(
             starts, ends, rows if self.is_known else max(rows // TRIAL_PART, min(rows, TRIAL_ROWS_MIN))
         )
         self._cut_ms[step] = self._cut.time_ms

@@ -14,8 +14,8 @@ import pyarrow as pa
 from coordinator.measures import PartitionRead
 from coordinator.specification import PipelineSpec
 from coordinator.stepping.step_answers import ExpectedStep, read_answers
-from engine.operators.base import Work, add_work
 from engine.operators.error_rows import ErrorRows, add_all
+from engine.operators.findings import Work, add_work
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
 from engine.resident.messages import StepDone

@@ -49,7 +49,7 @@ from engine.operators.facts import DivisionFacts
 from engine.resident.crew import Crew, WorkerOutput
 from engine.run.reading_again import first_read_again
 from engine.run.step_input import StepInput
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from faults.points import reached
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.errors import StepTooLarge

@@ -146,7 +146,7 @@ class Storing(LoopPart):
         return self._upload is not None or self._former.reading_since is not None
 
     @property
-    def acts_beside(self) -> bool:
+    def acts_in_background(self) -> bool:
         """Whether a thread is at work that writes to the store."""
         return self._collector.is_under_way or bool(self._writing())
 
@@ -238,7 +238,7 @@ class Storing(LoopPart):
         """A fault of a worker's upload is one of the upload: the state itself was only read. But a database that is lost or damaged is restored.
         Otherwise a run without steps would try to upload it for ever."""
         try:
-            return crew.store.poll()
+            return crew.store.poll_upload()
         except (*RECOVERABLE, StoreFault):
             raise
         except Fault as fault:
@@ -269,7 +269,7 @@ class Storing(LoopPart):
         self._attempts += 1
         name = UploadName(version, self._term, self._attempts)
         prefixes = {w: prefix_of(root, w, birth, name) for w, birth in owners.items()}
-        crew.store.begin(version, self._former.chains(owners), prefixes)
+        crew.store.begin_upload(version, self._former.chains(owners), prefixes)
         self._upload = _UploadUnderWay(version, placed, manifest_name(root, name))
         self.machine.uploading(version)
 

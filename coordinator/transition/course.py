@@ -23,12 +23,12 @@ from coordinator.transition.plan import TransitionFacts
 from coordinator.transition.reread_portions import source_read_again
 from engine.analysis.filling import Program
 from engine.analysis.marking import Marks
-from engine.analysis.release import Revisions
+from engine.analysis.release import ImplementationVersions
 from engine.model.filling import OF_FORMER, OF_NEXT, TAKEN_BACK, handle_of_project, is_read_again
 from engine.model.numbers import NumberedCircuit
 from engine.resident.messages import AdoptProgram, RegisteredIds
 from engine.run.program_document import Outputs, ProgramDocument, setup_of
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
@@ -52,7 +52,7 @@ class Running:
     setup: TaskSetup
     identities: tuple[TopicIdentity, ...]
     answers: NumberedCircuit
-    made_with: Revisions
+    made_with: ImplementationVersions
     counted: tuple[int, ...] = ()
     order: AdoptProgram | None = None
     again: tuple[InputTopic, ...] = ()
@@ -248,8 +248,8 @@ class Course:
         record = self._other_revision(number)
         return self.start.answers if record is None else self.document(record).numbered
 
-    def made_with_of(self, number: int) -> Revisions:
-        """The revisions of what it computes with (engine/analysis/release.py)."""
+    def made_with_of(self, number: int) -> ImplementationVersions:
+        """The implementation versions of what it computes with (engine/analysis/release.py)."""
         record = self._other_revision(number)
         return self.start.made_with if record is None else self.document(record).made_with
 

@@ -211,7 +211,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
 
     def goes_on_by_itself(self, log: StepLogState) -> bool:
         """Whether something is due without a step: a preparation or a look is under way, or a checkpoint has to be complete."""
-        return isinstance(log.revisions.phase, Clearing) or self.checkpoint is not None or self.waits_beside
+        return isinstance(log.revisions.phase, Clearing) or self.checkpoint is not None or self.waits_in_background
 
     def blocks_steps(self, log: StepLogState) -> bool:
         """Whether no step may be divided, because it would run alone the revision that this release cannot run."""
@@ -223,7 +223,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         return self.blocks_steps(log) and log.revisions.phase is None and not self.has_request
 
     @property
-    def waits_beside(self) -> bool:
+    def waits_in_background(self) -> bool:
         """Whether something is done beside the steps that the transition waits for."""
         return isinstance(self.known, Preparing | Looking)
 

@@ -42,7 +42,7 @@ class Preparation:
         self._is_foreseeing = False
 
     @property
-    def acts_beside(self) -> bool:
+    def acts_in_background(self) -> bool:
         return not self._planning.is_over
 
     def recovered(self) -> None:
@@ -64,9 +64,9 @@ class Preparation:
             writer.append_plans(topic, self.prepared.plan.texts)
             reached("plan.written")
         if not self._is_foreseeing:
-            crew.programs.foresee(topic, self.prepared.plan.program_names)
+            crew.programs.prefetch(topic, self.prepared.plan.program_names)
             self._is_foreseeing = True
-        if crew.programs.have_foreseen():
+        if crew.programs.poll_prefetch():
             machine.prepared(self.prepared)
 
     def accept(self) -> None:

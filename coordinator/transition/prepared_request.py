@@ -19,7 +19,7 @@ from coordinator.transition.disk_room import Room
 from coordinator.transition.loading import load_beside_steps
 from coordinator.transition.plan import TransitionPlan, plan_transition
 from coordinator.transition.reread_starts import Rereads, rereads_of
-from engine.analysis.taking import CannotFill
+from engine.analysis.history_inputs import CannotFill
 from engine.model.numbers import TooManyNodes
 from io_kafka.clients.topics import Topics
 from io_kafka.step_log.records import TableRecord

@@ -5,7 +5,7 @@ have read the same, new nodes have what a fresh run would have given them.
 
 Batch tables come first, because what is read beside them is often looked up there. Messages are read by their timestamps, all partitions
 together. A watermark then leaves out as few rows as if the partitions had been read when the messages came. Where many messages have one
-timestamp or none, their partitions are read in proportion to what they have left (io_kafka/clients/time_cut.py).
+timestamp or none, their partitions are read in proportion to what they have left (io_kafka/clients/time_bound.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from coordinator.revisions.rereadable import topics_of
 from coordinator.specification import InputTopic
 from coordinator.starting.topics.batch_tables import ends_of_loads
-from io_kafka.clients.time_cut import Offsets, TimeCut, proportional
+from io_kafka.clients.time_bound import Offsets, TimeBound, proportional
 from io_kafka.clients.topics import Topics
 from io_kafka.formats.batches import MESSAGE_ROWS_MAX
 from io_kafka.offsets import OffsetRange, TopicPartition
@@ -43,11 +43,11 @@ class ReadingAgain:
     sources: Sequence[InputTopic]
     ends: Offsets | None = None
     _table_topics: frozenset[str] = field(init=False)
-    _cut: TimeCut = field(init=False)
+    _cut: TimeBound = field(init=False)
 
     def __post_init__(self) -> None:
         tables = (source for source in self.sources if source.is_table)
-        self._cut = TimeCut(self.topics.offsets_since)
+        self._cut = TimeBound(self.topics.offsets_since)
         self._table_topics = frozenset(topic for source in tables for topic in source.table.topics)
 
     def offsets_left(self, log: StepLogState) -> int:
@@ -109,4 +109,4 @@ class ReadingAgain:
         if tables:
             mine = {where: starts[where] for where in tables}
             return {**starts, **proportional(mine, ends, max(1, rows // MESSAGE_ROWS_MAX))}
-        return self._cut.cut(starts, ends, rows)
+        return self._cut.find_ends(starts, ends, rows)

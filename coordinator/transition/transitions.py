@@ -176,7 +176,7 @@ class Transitions(LoopPart):
 
     @property
     def awaits_answers(self) -> bool:
-        return self.machine.waits_beside
+        return self.machine.waits_in_background
 
     def _advance(self, crew: Crew) -> None:
         match self.machine.known:
@@ -194,11 +194,11 @@ class Transitions(LoopPart):
                 pass
 
     @property
-    def acts_beside(self) -> bool:
+    def acts_in_background(self) -> bool:
         """Whether a thread is at work: it plans, loads batch tables, or looks at topics."""
         match self.machine.known:
             case Preparing(preparation):
-                return preparation.acts_beside
+                return preparation.acts_in_background
             case Looking(look=look):
                 return not look.is_over
             case _:

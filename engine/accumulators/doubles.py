@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from base.arrays import Float64s, Int64s, UInt64s
+from engine.accumulators.integers import WEIGHT_SUM_MAX
 
 DIGIT_BITS = 32
 # The range 2**-1074 to 2**1024 takes 66 bins. Sums of 2**63 values of any weight reach four more.
@@ -27,7 +28,6 @@ NAN_BIN = 120
 POSITIVE_INFINITY_BIN = 121
 NEGATIVE_INFINITY_BIN = 122
 BINS = 128  # all bins are below this, so (group, bin) is one code with 7 more bits than the group
-WEIGHT_SUM_MAX = 1 << 30  # digits below 2**32 times this are below 2**62
 
 _LOWEST_EXPONENT = -1074
 _DIGIT_MASK = np.uint64((1 << DIGIT_BITS) - 1)

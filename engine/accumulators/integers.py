@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Bools, Float64s, Int64s, UInt64s, decimal_words
+from base.limits import INT64_MAX
 
 LIMB_BITS = 32
 LIMB_MASK = (1 << LIMB_BITS) - 1
-WEIGHT_SUM_MAX = 1 << 30  # limbs below 2**32 times this are below 2**62
+WEIGHT_SUM_MAX = 1 << 30  # limbs, or digits of doubles, below 2**32 times this are below 2**62
 _EXACT_BELOW = 2.0**62
-_INT64_MAX = (1 << 63) - 1
 
 
 def width_of(type_: pa.DataType) -> int:
@@ -150,7 +150,7 @@ def rounded_averages(limbs: Int64s, counts: Int64s) -> Int64s:
     is 0 where the count is 0."""
     result = np.zeros(len(counts), dtype=np.int64)
     total = int64_totals(limbs)
-    fast = fits_int64(limbs) & (total > -_INT64_MAX) & (counts > 0) & (counts < 1 << 62)
+    fast = fits_int64(limbs) & (total > -INT64_MAX) & (counts > 0) & (counts < 1 << 62)
     whole, rest = np.divmod(np.abs(total[fast]), counts[fast])
     result[fast] = np.sign(total[fast]) * (whole + (2 * rest >= counts[fast]))
     slow = np.flatnonzero(~fast & (counts > 0))
@@ -242,7 +242,7 @@ def _decimals(low: UInt64s, high: Int64s, type_: pa.Decimal128Type, valid: Bools
 
 def _small_quotients(limbs: Int64s, counts: Int64s, factor: int) -> Bools:
     """For each group: whether int64 arithmetic divides the scaled sum by the count exactly."""
-    magnitude_max = _INT64_MAX // (4 * factor)
+    magnitude_max = INT64_MAX // (4 * factor)
     total = int64_totals(limbs)
     small = fits_int64(limbs) & (total > -magnitude_max) & (total < magnitude_max)
     return small & (counts < magnitude_max)

@@ -121,7 +121,7 @@ class Comparing:
         return self._drained_by.get(compared.view, usual)
 
     def old_key_of(self, view: int) -> Key:
-        """Those by which the content of a view of A lies that is taken back."""
+        """The key by which the content of a view of A lies that is taken back."""
         return _key(self.before.nodes[view], self.plan_before.colocation[view])
 
     def _differences(self) -> Iterator[Compared]:

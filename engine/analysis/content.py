@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from engine.analysis.uniqueness import key_of
 from engine.model.circuit import Circuit, View
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import ContentOfInput, ContentOfState, NoContent
 from engine.operators.table import operator_of
 from engine.operators.view import content as stored_content

@@ -14,9 +14,9 @@ import pyarrow as pa
 from engine.analysis.comparing import Comparing, is_read_from_state
 from engine.analysis.filling import Compared, ComparedBy, OutputTakenBack, Program
 from engine.analysis.history import Carry, Feed, Reread, content_kept, content_next, content_now
+from engine.analysis.history_inputs import Growing, Taking, is_no_part, over_state
 from engine.analysis.release import freeze
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.taking import Growing, Taking, is_no_part, over_state
 from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.filling import COMPARE, FILL, IS_FORMER, OF_FORMER, OF_NEXT, CarriedTable, Difference, Placed, Renamed
 from engine.model.node import Expression, Types
@@ -145,7 +145,7 @@ class _FillingCircuit:
             inputs.append(self._old_content(compared.previous, view, compared.by))
         if compared.again is not None:
             assert len(inputs) == 2, "an output that writes all rows once more has written some"
-            inputs = [self.into.once(with_mark(rows, types, is_former=i > 0)) for i, rows in enumerate(inputs)]
+            inputs = [self.into.once(with_former_flag(rows, types, is_former=i > 0)) for i, rows in enumerate(inputs)]
             types = (*types, IS_FORMER)
         self.into.add(Difference(tuple(inputs), types, comparing.key_of(compared)), compared.number)
 
@@ -211,7 +211,7 @@ class _FillingCircuit:
         return rows if _columns(before) == _columns(view) else self.into.once(_renaming(rows, before, view))
 
 
-def with_mark(rows: int, types: Types, *, is_former: bool) -> Map:
+def with_former_flag(rows: int, types: Types, *, is_former: bool) -> Map:
     """Returns the node with these rows and, as one more column, whether they are former ones."""
     columns = (Expression(f"c{place}", kind, place) for place, kind in enumerate(types))
     return Map((rows,), (*types, IS_FORMER), None, (*columns, Expression(str(is_former).lower(), IS_FORMER)))

@@ -1,6 +1,6 @@
 """The identity of nodes: which nodes of a changed project are those of the previous one, so that their state is kept.
 
-    identity = hash(kind; revisions of its operator and of the functions that its SQL names;
+    identity = hash(kind; implementation versions of its operator and of the functions that its SQL names;
                     its fields, but those of `_LEFT_OUT`; for each input its identity and columns;
                     with state also: whether each input only grows, and by which columns it lies)
 
@@ -29,7 +29,7 @@ from typing import Any
 
 import xxhash
 
-from engine.analysis.release import Revisions, functions_of, operators_of, python_in
+from engine.analysis.release import ImplementationVersions, functions_of, operators_of, python_in
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
 from engine.model.circuit import Circuit, Node, Output, View, plain_fields
@@ -67,13 +67,13 @@ class SourceIdentity:
 
 @dataclass(frozen=True)
 class Named:
-    """A circuit, and what it does not say of its ends. `sources`: by handle. `topics`: of the outputs, by handle. `revisions`: of the release
-    that has made its state (release.py)."""
+    """A circuit, and what it does not say of its ends. `sources`: by handle. `topics`: of the outputs, by handle. `made_with`: the
+    implementation versions of the release that has made its state (release.py)."""
 
     circuit: Circuit
     sources: Mapping[str, SourceIdentity]
     topics: Mapping[str, str]
-    revisions: Revisions
+    made_with: ImplementationVersions
 
 
 @dataclass(frozen=True)
@@ -188,9 +188,9 @@ class _Identifying:
                     for name, value in plain_fields(named).items()
                     if name not in ("inputs", *_LEFT_OUT.get(type(node), ()))
                 },
-                "operator": operators_of(node, self._project.revisions),
-                "functions": functions_of(node, self._project.revisions),
-                "python": python_in(node, self._project.revisions),
+                "operator": operators_of(node, self._project.made_with),
+                "functions": functions_of(node, self._project.made_with),
+                "python": python_in(node, self._project.made_with),
                 "leaf": self._leaf_text(node),
                 "inputs": read,
                 "state": self._on_what_state_depends(index, node),

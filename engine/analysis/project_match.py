@@ -5,8 +5,8 @@ A view is *changed* if it is young and the previous project has it, and *new* if
 changed view are kept: they get the difference between its new and its old content. One kind of node cannot get it. If a
 node relies on an input that only grows, it cannot take rows back, and a difference may do that. So it is young, and with
 it all that is above it in its view, and all that is between it and the changed view: it then reads what the changed view has
-from the beginning. So are the readers of a changed view of which nothing tells what it was (untold.py). What reads the table of a keyed
-source is young too if that table is made anew and may get other rows, because no difference between the two tables is made.
+from the beginning. So are the readers of a changed view of which nothing tells what it was (unrecoverable_views.py). What reads the table of a
+keyed source is young too if that table is made anew and may get other rows, because no difference between the two tables is made.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from engine.analysis.definitions import is_end
 from engine.analysis.identity import Identities, Named, identify, pair_nodes
 from engine.analysis.retraction import append_only_inputs
-from engine.analysis.untold import untold_views
+from engine.analysis.unrecoverable_views import unrecoverable_views
 from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.rows import LastByKey, Map
 from engine.operators.table import operator_of
@@ -78,10 +78,10 @@ def match_projects(previous: Named, now: Named, read_otherwise: Collection[str] 
     was = identify(previous)
     ids = identify(now, was)
     young = _readers_of_tables(now.circuit, read_otherwise)
-    untold = untold_views(previous.circuit)
+    unrecoverable = unrecoverable_views(previous.circuit)
     while True:
         made = _with_young(previous, now, was=was, ids=ids, young=young)
-        more = _that_must_only_grow(made) | _kept_readers(made, untold)
+        more = _that_must_only_grow(made) | _kept_readers(made, unrecoverable)
         if more <= young:
             made.check()
             return made
@@ -137,10 +137,10 @@ def _that_must_only_grow(found: ProjectMatch) -> frozenset[int]:
     return frozenset(must)
 
 
-def _kept_readers(found: ProjectMatch, untold: Collection[str]) -> frozenset[int]:
-    """The kept nodes that read a changed view which was one of `untold`. A Map that only selects columns is seen through. An output is not
-    among them: it gets the difference itself, or is refused."""
-    names = {name for name in found.changed if found.ids.leaves[name] in untold}
+def _kept_readers(found: ProjectMatch, unrecoverable: Collection[str]) -> frozenset[int]:
+    """The kept nodes that read a changed view which was one of `unrecoverable`. A Map that only selects columns is seen through. An output is
+    not among them: it gets the difference itself, or is refused."""
+    names = {name for name in found.changed if found.ids.leaves[name] in unrecoverable}
     changed: set[int] = set()
     readers: set[int] = set()
     for index, node in enumerate(found.now.circuit.nodes):

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from engine.analysis.comparing import Comparing
 from engine.analysis.filling import Compared, OutputTakenBack, Program
-from engine.analysis.filling_circuit import with_mark
+from engine.analysis.filling_circuit import with_former_flag
 from engine.analysis.history import Feed, content_next
-from engine.analysis.taking import Growing, Taking, over_state
+from engine.analysis.history_inputs import Growing, Taking, over_state
 from engine.model.circuit import Circuit, Node, Output
 from engine.model.filling import FILL, IS_FORMER, TAKEN_BACK, Placed, Switched, WrittenAgain
 from engine.model.node import Types
@@ -100,7 +100,7 @@ class _SwitchingCircuit:
         comparing, view, key = self.comparing, compared.view, compared.again
         types, wanted = tuple(comparing.now.nodes[view].types), comparing.plan_now.colocation[view]
         assert key is not None
-        change = self.into.once(with_mark(self.raw[view], types, is_former=False))
+        change = self.into.once(with_former_flag(self.raw[view], types, is_former=False))
         rows = self.into.add(Switched((change,), (*types, IS_FORMER), key=key, placed=key), compared.number)
         made = self.into.once(WrittenAgain((rows,), types, key))
         made = made if key == wanted else self.into.add(Placed((made,), types, wanted))

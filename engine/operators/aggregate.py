@@ -32,7 +32,7 @@ from engine.model.node import Column
 from engine.operators import words
 from engine.operators.aggregate_errors import USE_A_WIDER_TYPE, ResultOverflow, negative_count, text_of_group
 from engine.operators.aggregate_functions import FUNCTIONS, ExtremeFunction, ValuesFunction
-from engine.operators.aggregate_plan import DISTINCT_SLOT, AggregatePlan, Ordered, aggregate_plan_of
+from engine.operators.aggregate_plan import DISTINCT_TRACE, AggregatePlan, Ordered, aggregate_plan_of
 from engine.operators.aggregate_results import Result, results_of
 from engine.operators.aggregate_stored_values import Net, ValueTraces, find_appearing, no_change, read_ordered
 from engine.operators.aggregate_totals import (
@@ -46,7 +46,7 @@ from engine.operators.aggregate_totals import (
 )
 from engine.operators.aggregate_values import encode_values
 from engine.operators.arrangement import by_group
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import ContentOfState, Fed, Growth, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey, distinct_keys
@@ -182,7 +182,7 @@ def fresh_totals(plan: AggregatePlan, batch: Batch, context: StepContext) -> Gro
     """The totals of the change alone."""
     fresh = zero_totals(plan, batch.keys.count)
     np.add.at(fresh.sums[0], batch.groups, batch.weights)
-    distinct = ValueTraces(plan, batch.keys, context, DISTINCT_SLOT, ordered=False)
+    distinct = ValueTraces(plan, batch.keys, context, DISTINCT_TRACE, ordered=False)
     try:
         for shared in plan.argument_sums:
             if shared.distinct:
@@ -295,7 +295,7 @@ def _relies_on_growth(node: Aggregate) -> bool:
 
 AGGREGATE = Operator(
     node=Aggregate,
-    revision=1,
+    implementation_version=1,
     step=step_aggregate,
     arrange=lambda node, inputs: by_group(node.group, inputs[0]),
     output=OutputFacts(

@@ -1,15 +1,15 @@
 """The plan of an Aggregate: its calls, and the accumulators that they share.
 
-Calls over the same argument share its *argument sums*: sum(x) and avg(x) need one sum and one count. A node has up to six traces. Their slots
+Calls over the same argument share its *argument sums*: sum(x) and avg(x) need one sum and one count. A node has up to six traces. Their numbers
 are the same for all calls:
 
-    slot  rows                                   used for
+    trace rows                                   used for
     0     group -> sums, and lowest and highest  counts, exact integer sums; min and max if the input only inserts
     1     group, sum, bin -> digit               exact sums of doubles, and of their products
     2, 3  group, argument, value -> weight       all values in order (int64, binary), for functions of them; min and max if the input can retract
     4, 5  group, argument, value -> weight       distinct values (int64, binary)
 
-In slots 2 and 3 the argument is -1 - its column if the values keep their -0.0 (see `Ordered`).
+In traces 2 and 3 the argument is -1 - its column if the values keep their -0.0 (see `Ordered`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.operators.aggregate_functions import (
 )
 from engine.state.runs import Combine
 
-TOTALS_SLOT, DIGITS_SLOT, EXTREMES_SLOT, DISTINCT_SLOT = 0, 1, 2, 4
+TOTALS_TRACE, DIGITS_TRACE, EXTREMES_TRACE, DISTINCT_TRACE = 0, 1, 2, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ CO_MOMENT_SUMS = ("x", "y", "xx", "xx scaled", "xy", "xy scaled", "yy", "yy scal
 
 @dataclass(frozen=True)
 class Ordered:
-    """The values of an argument in order, in slot 2 or 3. `raw`: -0.0 stays as it is and is just below 0.0. Otherwise it has become 0.0."""
+    """The values of an argument in order, in trace 2 or 3. `raw`: -0.0 stays as it is and is just below 0.0. Otherwise it has become 0.0."""
 
     argument: Column
     type: pa.DataType
@@ -126,7 +126,7 @@ class AggregatePlan:
         return self.extremes.index(_extreme(call, type_, highest=function.highest))
 
     def combines(self) -> tuple[Combine, ...]:
-        """How the accumulators of slot 0 are combined."""
+        """How the accumulators of trace 0 are combined."""
         extremes: list[Combine] = ["max" if extreme.highest else "min" for extreme in self.kept_extremes()]
         sums: list[Combine] = ["sum"] * self.sums
         return (*sums, *extremes)

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from base.arrays import Int64s, fill
 from engine.operators.aggregate_errors import negative_count
-from engine.operators.aggregate_plan import EXTREMES_SLOT, AggregatePlan, ExtremeOfArgument, Ordered
+from engine.operators.aggregate_plan import EXTREMES_TRACE, AggregatePlan, ExtremeOfArgument, Ordered
 from engine.operators.aggregate_totals import GroupKeys, GroupTotals
 from engine.operators.aggregate_values import GroupValues, encode_values, sorted_values
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.rows.hashing import Hashes, hash_columns
 from engine.state.extremes import ValueChange, search
 from engine.state.trace import Matches, Trace
@@ -31,8 +31,10 @@ _LOW_BITS = np.uint64(32)
 class ValueTraces:
     """Two traces (group, argument, value) -> weight: one of int64 values and one of binary values. Each is opened when it is needed."""
 
-    def __init__(self, plan: AggregatePlan, keys: GroupKeys, context: StepContext, slot: int, ordered: bool) -> None:
-        self._keys, self._context, self._slot, self._ordered = keys, context, slot, ordered
+    def __init__(
+        self, plan: AggregatePlan, keys: GroupKeys, context: StepContext, first_trace: int, ordered: bool
+    ) -> None:
+        self._keys, self._context, self._first_trace, self._ordered = keys, context, first_trace, ordered
         self._types = [column.type for column in keys.columns.columns]
         self._open: dict[pa.DataType, Trace] = {}
 
@@ -40,8 +42,8 @@ class ValueTraces:
         if value not in self._open:
             types = [*self._types, pa.int16(), value]
             key = range(len(types) - 1 if self._ordered else len(types))
-            slot = self._slot + (value == pa.binary())
-            self._open[value] = self._context.trace(slot, types, key, ordered=self._ordered)
+            trace_number = self._first_trace + (value == pa.binary())
+            self._open[value] = self._context.trace(trace_number, types, key, ordered=self._ordered)
         return self._open[value]
 
     def keys(self, argument: int, groups: Int64s | None = None) -> list[pa.Array]:
@@ -94,7 +96,7 @@ def read_ordered(
     new: GroupTotals,
 ) -> None:
     """Sets the extremes and the values before and after the change, from the traces of values in order. The change is appended to the traces."""
-    traces = ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True)
+    traces = ValueTraces(plan, keys, context, EXTREMES_TRACE, ordered=True)
     before: dict[ExtremeOfArgument, pa.Array] = {}
     after: dict[ExtremeOfArgument, pa.Array] = {}
     for argument in plan.ordered_arguments():
@@ -120,7 +122,7 @@ def read_ordered(
 
 def store_ordered(plan: AggregatePlan, keys: GroupKeys, net: Callable[[Ordered], Net], context: StepContext) -> None:
     """Appends the change to the traces of values in order, and reads nothing."""
-    traces = ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True)
+    traces = ValueTraces(plan, keys, context, EXTREMES_TRACE, ordered=True)
     for argument in plan.ordered_arguments():
         _, encoded, weights, groups = net(argument)
         trace, hashes = traces.trace(encoded.type), traces.hashes(argument.number, np.arange(keys.count))

@@ -17,15 +17,15 @@ from base.arrays import Float64s, Int64s, fill
 from engine.accumulators import co_moments, doubles, integers, order
 from engine.accumulators.doubles import Digits
 from engine.operators.aggregate_plan import (
-    DIGITS_SLOT,
-    TOTALS_SLOT,
+    DIGITS_TRACE,
+    TOTALS_TRACE,
     AggregatePlan,
     ArgumentSums,
     ExtremeOfArgument,
     Ordered,
 )
 from engine.operators.aggregate_values import GroupValues, encode_values
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.trace import Trace
@@ -137,17 +137,17 @@ def combine(plan: AggregatePlan, old: GroupTotals, fresh: GroupTotals) -> GroupT
 
 
 class TotalsTraces:
-    """The traces of totals and of digits: slots 0 and 1 of the node."""
+    """The traces of totals and of digits, which have the numbers 0 and 1."""
 
     def __init__(self, plan: AggregatePlan, keys: GroupKeys, context: StepContext) -> None:
         self._plan, self._keys = plan, keys
         types = [column.type for column in keys.columns.columns]
         self._width = len(types)
         key = range(self._width)
-        self.totals = context.trace(TOTALS_SLOT, types, key, plan.combines(), plan.accumulator_types())
+        self.totals = context.trace(TOTALS_TRACE, types, key, plan.combines(), plan.accumulator_types())
         self.digits: Trace | None = None
         if plan.digit_sums:
-            self.digits = context.trace(DIGITS_SLOT, [*types, pa.int16(), pa.int16()], key)
+            self.digits = context.trace(DIGITS_TRACE, [*types, pa.int16(), pa.int16()], key)
 
     def stored_keys(self) -> pa.Table:
         """Every group of which the state has totals."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from base.limits import DECIMAL_DIGITS_MAX
 from base.text.months import YEAR_TO_MONTH, is_months
 
-DECIMAL_DIGITS_MAX = 38
 SUM_DIGITS_MORE = 10
 """A sum of decimals has ten more digits than they have."""
 AVERAGE_SCALE_MORE = 4

@@ -15,7 +15,7 @@ import pyarrow as pa
 from engine.model.filling import CarriedTable
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.fed_rows import below, columns_by_place, within
 from engine.operators.keys import ColocatedKey, distinct_keys
@@ -82,7 +82,7 @@ def _with_columns(node: CarriedTable, rows: pa.Table) -> pa.Table:
 
 CARRIED_TABLE = Operator(
     node=CarriedTable,
-    revision=1,
+    implementation_version=1,
     step=step_carried,
     arrange=lambda node, inputs: Arrangement((None,), node.key),
     output=OutputFacts(

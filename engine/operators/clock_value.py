@@ -15,7 +15,7 @@ import pyarrow as pa
 from base.text.timestamps import DAY_US
 from engine.model.clock import TIMESTAMP, ClockValue
 from engine.operators.arrangement import on_one_worker
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import FOLLOWS_INPUTS, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.names import named_by
 from engine.rows import zset
@@ -64,7 +64,7 @@ def _told_rows(times: Sequence[int], flags: Sequence[bool]) -> pa.Table:
 
 CLOCK_VALUE = Operator(
     node=ClockValue,
-    revision=1,
+    implementation_version=1,
     step=step_clock_value,
     arrange=lambda node, inputs: on_one_worker(inputs),
     output=OutputFacts(

@@ -22,13 +22,13 @@ from engine.model.ordered import Sessions
 from engine.operators import words
 from engine.operators.aggregate import Batch, check_counts, fit_results, fresh_totals, keys_of, stored_totals
 from engine.operators.aggregate_errors import ResultOverflow
-from engine.operators.aggregate_plan import DISTINCT_SLOT, EXTREMES_SLOT, AggregatePlan, aggregate_plan_of
+from engine.operators.aggregate_plan import DISTINCT_TRACE, EXTREMES_TRACE, AggregatePlan, aggregate_plan_of
 from engine.operators.aggregate_results import results_of
 from engine.operators.aggregate_stored_values import ValueTraces, store_ordered
 from engine.operators.aggregate_totals import GroupKeys, TotalsTraces, combine
 from engine.operators.aggregate_values import encode_values
 from engine.operators.arrangement import add_broadcast, by_group, by_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
@@ -98,9 +98,9 @@ def traces_of(plan: AggregatePlan, keys: GroupKeys, context: StepContext) -> Ite
     if totals.digits is not None:
         yield totals.digits
     ordered = {encode_values(pa.array([], argument.type)).type for argument in plan.ordered_arguments()}
-    yield from (ValueTraces(plan, keys, context, EXTREMES_SLOT, ordered=True).trace(kind) for kind in ordered)
+    yield from (ValueTraces(plan, keys, context, EXTREMES_TRACE, ordered=True).trace(kind) for kind in ordered)
     distinct = {encode_values(pa.array([], shared.type)).type for shared in plan.argument_sums if shared.distinct}
-    yield from (ValueTraces(plan, keys, context, DISTINCT_SLOT, ordered=False).trace(kind) for kind in distinct)
+    yield from (ValueTraces(plan, keys, context, DISTINCT_TRACE, ordered=False).trace(kind) for kind in distinct)
 
 
 def step_closing_sessions(node: ClosingSessions, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -132,7 +132,7 @@ def _text_of_aggregate(node: ClosingAggregate) -> str:
 
 CLOSING_AGGREGATE = Operator(
     node=ClosingAggregate,
-    revision=1,
+    implementation_version=1,
     step=step_closing_aggregate,
     arrange=lambda node, inputs: add_broadcast(by_group(node.group, inputs[0])),
     output=OutputFacts(
@@ -156,7 +156,7 @@ CLOSING_AGGREGATE = Operator(
 
 CLOSING_SESSIONS = Operator(
     node=ClosingSessions,
-    revision=1,
+    implementation_version=1,
     step=step_closing_sessions,
     arrange=lambda node, inputs: add_broadcast(by_key(node.key, inputs[0])),
     output=OutputFacts(

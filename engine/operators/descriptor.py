@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from engine.model.node import NodeBase
 from engine.operators.arrangement import Arrangement, Key
-from engine.operators.base import StepContext, StepFunction
+from engine.operators.context import StepContext, StepFunction
 from engine.operators.error_rows import ErrorRows
 from engine.operators.names import ColumnNames
 from engine.rows import zset
@@ -156,13 +156,13 @@ class Wording(Generic[N]):
 
 @dataclass(frozen=True, kw_only=True)
 class Operator(Generic[N]):
-    """`revision`: rises when the operator's results, or what its traces hold, change for the same inputs. State that
-    another revision has made is then not kept (engine/analysis/identity.py).
+    """`implementation_version`: rises when the operator's results, or what its traces hold, change for the same inputs. State that
+    another version has made is then not kept (engine/analysis/identity.py).
     `step`: computes the change of the output from the changes of the inputs; None for a source, whose rows are read and not computed.
     `arrange(node, co-location keys of the inputs)`: the exchanges before the operator, and the co-location key of its output."""
 
     node: type[N]
-    revision: int
+    implementation_version: int
     step: StepFunction[N] | None
     arrange: Callable[[N, Sequence[Key | None]], Arrangement]
     output: OutputFacts[N]

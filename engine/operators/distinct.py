@@ -18,7 +18,7 @@ import pyarrow as pa
 from engine.model.rows import Deduplicate, Distinct
 from engine.operators import words
 from engine.operators.arrangement import by_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     Fed,
@@ -111,7 +111,7 @@ def _content_of_deduplicate(
 
 DISTINCT = Operator(
     node=Distinct,
-    revision=1,
+    implementation_version=1,
     step=step_distinct,
     arrange=lambda node, inputs: by_key(tuple(range(len(node.types))), inputs[0]),
     output=OutputFacts(
@@ -131,7 +131,7 @@ DISTINCT = Operator(
 
 DEDUPLICATE = Operator(
     node=Deduplicate,
-    revision=1,
+    implementation_version=1,
     step=step_deduplicate,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
     output=OutputFacts(

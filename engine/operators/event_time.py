@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 from base.arrays import Bools, Int64s, fill
 from engine.model.event_time import LatestTime, Watermark
 from engine.operators.arrangement import Arrangement, on_one_worker
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,
@@ -169,7 +169,7 @@ def _text_of_watermark(node: Watermark) -> str:
 
 LATEST_TIME = Operator(
     node=LatestTime,
-    revision=1,
+    implementation_version=1,
     step=step_latest_time,
     arrange=lambda node, inputs: Arrangement((None,), None),
     output=OutputFacts(
@@ -182,7 +182,7 @@ LATEST_TIME = Operator(
 
 WATERMARK = Operator(
     node=Watermark,
-    revision=1,
+    implementation_version=1,
     step=step_watermark,
     arrange=lambda node, inputs: on_one_worker(inputs),
     output=OutputFacts(

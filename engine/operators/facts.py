@@ -76,9 +76,9 @@ class StepFacts:
 
 @dataclass(frozen=True)
 class PartFacts:
-    """What an operator within a Recursion has in place of what the facts say of its node. `first_slot`: the number of the node's traces before
+    """What an operator within a Recursion has in place of what the facts say of its node. `first_trace`: the number of the node's traces before
     those of this operator."""
 
     append_only: tuple[bool, ...]
     colocation: tuple[Key | None, ...]
-    first_slot: int
+    first_trace: int

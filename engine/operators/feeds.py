@@ -22,8 +22,8 @@ from engine.model.filling import HASHES, ContentFeed, Difference, Frozen, Placed
 from engine.model.node import NodeBase
 from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
-from engine.operators.base import StepContext
 from engine.operators.carried import CARRIED_TABLE
+from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,
@@ -46,7 +46,7 @@ FIRST_LEVEL = 0
 """The level of the feeds that fill nodes, and that give whole contents to new topics from the step of the switch on."""
 
 DIFFERENCE = 0
-"""The slot of the trace of a difference."""
+"""The number of the trace of a difference."""
 
 
 def placed_hashes(rows: pa.Table, colocation: Key | None) -> Hashes:
@@ -86,7 +86,7 @@ def _feed_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[Co
 
     return Operator(
         node=ContentFeed,
-        revision=1,
+        implementation_version=1,
         step=step,
         arrange=_arrange_feed,
         output=OutputFacts(
@@ -122,7 +122,7 @@ def _frozen_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[
 
     return Operator(
         node=Frozen,
-        revision=1,
+        implementation_version=1,
         step=lambda node, inputs, context: zset.empty(node.types),
         arrange=arrange,
         output=OutputFacts(
@@ -218,7 +218,7 @@ def _exchange(key: Key, colocation: Key | None) -> Exchange:
 
 PLACED = Operator(
     node=Placed,
-    revision=1,
+    implementation_version=1,
     step=step_placed,
     arrange=lambda node, inputs: Arrangement((None if node.key is None else _exchange(node.key, inputs[0]),), node.key),
     output=OutputFacts(
@@ -235,7 +235,7 @@ PLACED = Operator(
 
 RENAMED = Operator(
     node=Renamed,
-    revision=1,
+    implementation_version=1,
     step=step_renamed,
     arrange=lambda node, inputs: Arrangement((None,), None),
     output=OutputFacts(
@@ -252,7 +252,7 @@ RENAMED = Operator(
 
 DIFFERENCE_OF_VIEW = Operator(
     node=Difference,
-    revision=1,
+    implementation_version=1,
     step=step_difference,
     arrange=lambda node, inputs: Arrangement(tuple(_exchange(node.key, each) for each in inputs), node.key),
     output=OutputFacts(
@@ -267,7 +267,7 @@ DIFFERENCE_OF_VIEW = Operator(
 
 SWITCHED = Operator(
     node=Switched,
-    revision=1,
+    implementation_version=1,
     step=step_switched,
     arrange=lambda node, inputs: Arrangement((_exchange(node.key, inputs[0]),), node.placed),
     output=OutputFacts(
@@ -283,7 +283,7 @@ SWITCHED = Operator(
 
 WRITTEN_AGAIN = Operator(
     node=WrittenAgain,
-    revision=1,
+    implementation_version=1,
     step=step_written_again,
     arrange=lambda node, inputs: Arrangement((_exchange(node.key, inputs[0]),), node.key),
     output=OutputFacts(

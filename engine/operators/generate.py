@@ -13,7 +13,7 @@ from base.arrays import as_lists, fill
 from engine.model.rows import Generate
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import FOLLOWS_INPUTS, ContentOfInput, Operator, OutputFacts, StateUse, Wording
 from engine.operators.names import by_places, named_by
 from engine.rows import zset
@@ -57,7 +57,7 @@ def _text(node: Generate) -> str:
 
 GENERATE = Operator(
     node=Generate,
-    revision=1,
+    implementation_version=1,
     step=step_generate,
     arrange=_arrange,
     output=OutputFacts(

@@ -15,7 +15,7 @@ from engine.model.joins import Join
 from engine.model.node import Expression
 from engine.operators import words
 from engine.operators.arrangement import by_join_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import FOLLOWS_INPUTS, Fed, NoContent, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.error_rows import leave_out_errors
 from engine.operators.keys import columns_at, matchable, only
@@ -118,7 +118,7 @@ def keep(rows: pa.Table, condition: Expression, types: Sequence[pa.DataType]) ->
 
 JOIN = Operator(
     node=Join,
-    revision=1,
+    implementation_version=1,
     step=step_join,
     arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
     output=OutputFacts(

@@ -30,8 +30,9 @@ from base.text.columns import nulls_of
 from engine.model.rows import LastByKey
 from engine.operators import words
 from engine.operators.arrangement import by_key
-from engine.operators.base import Lacks, Refused, RowElsewhere, StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording, always
+from engine.operators.findings import Lacks, Refused, RowElsewhere
 from engine.operators.former_values import KeyedMessages, outcome, truncations_before
 from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.operators.names import OF_FIRST
@@ -221,7 +222,7 @@ def _content(
 
 LAST_BY_KEY = Operator(
     node=LastByKey,
-    revision=1,
+    implementation_version=1,
     step=step_last_by_key,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
     output=OutputFacts(

@@ -12,7 +12,7 @@ from engine.expressions.evaluate import evaluate
 from engine.model.rows import Constant, Map, Replicate, Union
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,
@@ -92,7 +92,7 @@ def _text_of_constant(node: Constant) -> str:
 
 MAP = Operator(
     node=Map,
-    revision=1,
+    implementation_version=1,
     step=step_map,
     arrange=_arrange_map,
     output=OutputFacts(
@@ -111,7 +111,7 @@ MAP = Operator(
 
 REPLICATE = Operator(
     node=Replicate,
-    revision=1,
+    implementation_version=1,
     step=step_replicate,
     arrange=_arrange_replicate,
     output=OutputFacts(
@@ -130,7 +130,7 @@ REPLICATE = Operator(
 
 UNION = Operator(
     node=Union,
-    revision=1,
+    implementation_version=1,
     step=step_union,
     arrange=_arrange_union,
     output=OutputFacts(
@@ -143,7 +143,7 @@ UNION = Operator(
 
 CONSTANT = Operator(
     node=Constant,
-    revision=1,
+    implementation_version=1,
     step=step_constant,
     arrange=lambda node, inputs: Arrangement((), None),
     output=OutputFacts(

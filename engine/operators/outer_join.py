@@ -30,7 +30,7 @@ from base.arrays import Int64s
 from engine.model.joins import OuterJoin
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.error_rows import ErrorRows
 from engine.operators.join import match_pairs
@@ -43,7 +43,7 @@ from engine.state.runs import Combine
 from engine.state.trace import Trace
 
 LEFT, RIGHT = 0, 1
-"""The slots of the traces, and the numbers of the sides."""
+"""The numbers of the traces, and the numbers of the sides."""
 
 Columns = Sequence[pa.Array | pa.ChunkedArray]
 
@@ -286,7 +286,7 @@ def _text(node: OuterJoin) -> str:
 
 OUTER_JOIN = Operator(
     node=OuterJoin,
-    revision=1,
+    implementation_version=1,
     step=step_outer_join,
     arrange=_arrange,
     output=OutputFacts(

@@ -32,7 +32,7 @@ from engine.expressions.functions.function import shown_row
 from engine.model.circuit import Output
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import NO_STATE, Growth, Operator, OutputFacts, Wording
 from engine.operators.error_rows import leave_out_errors
 from engine.operators.keys import net_rows_by_key
@@ -44,7 +44,7 @@ from io_kafka.formats import OutputFormat, encode
 from io_kafka.formats.spec import Unwritable
 
 WITHHELD = 0
-"""The slot of the trace of the changes that are kept while the output is held."""
+"""The number of the trace of the changes that are kept while the output is held."""
 
 OUTPUT_MESSAGES = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary())])
 
@@ -235,7 +235,7 @@ def _together(node: Output) -> Key:
 
 OUTPUT = Operator(
     node=Output,
-    revision=1,
+    implementation_version=1,
     step=step_output,
     arrange=_arrange,
     output=OutputFacts(

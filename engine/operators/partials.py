@@ -39,7 +39,7 @@ from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import AggregatePlan, aggregate_plan_of
 from engine.operators.aggregate_totals import GroupTotals, zero_totals
 from engine.operators.arrangement import Arrangement, Key, by_group, by_join_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,
@@ -190,7 +190,7 @@ def _content_of_final(
 
 PARTIAL_AGGREGATE = Operator(
     node=PartialAggregate,
-    revision=1,
+    implementation_version=1,
     step=step_partial_aggregate,
     arrange=_arrange_partial,
     output=OutputFacts(
@@ -207,7 +207,7 @@ PARTIAL_AGGREGATE = Operator(
 
 JOIN_PARTIALS = Operator(
     node=JoinPartials,
-    revision=1,
+    implementation_version=1,
     step=step_join_partials,
     arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
     output=OutputFacts(
@@ -229,7 +229,7 @@ JOIN_PARTIALS = Operator(
 
 FINAL_AGGREGATE = Operator(
     node=FinalAggregate,
-    revision=1,
+    implementation_version=1,
     step=step_final_aggregate,
     arrange=lambda node, inputs: by_group(node.group, inputs[0]),
     output=OutputFacts(

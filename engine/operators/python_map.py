@@ -10,7 +10,7 @@ import pyarrow as pa
 from engine.model.rows import PythonMap
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import FOLLOWS_INPUTS, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.error_rows import leave_out_errors
 from engine.operators.names import OF_FIRST
@@ -59,7 +59,7 @@ def _arrange(node: PythonMap, inputs: Sequence[Key | None]) -> Arrangement:
 
 PYTHON_MAP = Operator(
     node=PythonMap,
-    revision=1,
+    implementation_version=1,
     step=step_python_map,
     arrange=_arrange,
     output=OutputFacts(

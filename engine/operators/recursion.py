@@ -33,7 +33,7 @@ from engine.model.circuit import Recursion
 from engine.model.node import NodeBase
 from engine.model.numbers import TRACES_MAX
 from engine.operators.arrangement import Everyone, Key, on_one_worker
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import PartFacts
@@ -221,7 +221,7 @@ def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
 
     return Operator(
         node=Recursion,
-        revision=1,
+        implementation_version=1,
         step=step,
         arrange=lambda node, inputs: on_one_worker(inputs),
         output=OutputFacts(

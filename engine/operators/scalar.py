@@ -28,7 +28,7 @@ from engine.errors import DataError
 from engine.model.rows import ScalarMap, ScalarValue
 from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key, on_one_worker
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     Fed,
@@ -53,7 +53,7 @@ class TooManyRows(DataError):
 
     @classmethod
     def of(cls, rows: str) -> TooManyRows:
-        """`rows`: how many they are, for people."""
+        """`rows`: how many they are, for users."""
         return cls(
             f"[SCALAR_SUBQUERY_TOO_MANY_ROWS] A subquery that stands for a value has {rows} after this step; it may have one at most.",
             "Take one value in the subquery (max, min, any other aggregate), or add a condition that only one row fulfils.",
@@ -240,7 +240,7 @@ def _names_of_map(node: ScalarMap, inputs: Sequence[Names], naming: Naming) -> N
 
 SCALAR_VALUE = Operator(
     node=ScalarValue,
-    revision=1,
+    implementation_version=1,
     step=step_scalar_value,
     arrange=lambda node, inputs: on_one_worker(inputs),
     output=OutputFacts(
@@ -257,7 +257,7 @@ SCALAR_VALUE = Operator(
 
 SCALAR_MAP = Operator(
     node=ScalarMap,
-    revision=1,
+    implementation_version=1,
     step=step_scalar_map,
     arrange=_arrange_map,
     output=OutputFacts(

@@ -23,7 +23,7 @@ from base.arrays import Bools, Int64s
 from engine.model.joins import SemiJoin
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_join_key, on_one_worker
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.join import match_pairs
 from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, net_by_key, only
@@ -34,7 +34,7 @@ from engine.state.runs import as_rows, as_zset
 from engine.state.trace import Trace
 
 LEFT, RIGHT, SUMMARY = 0, 1, 2
-"""The slots of the traces."""
+"""The numbers of the traces."""
 
 
 def step_semi_join(node: SemiJoin, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -264,7 +264,7 @@ def _text(node: SemiJoin) -> str:
 
 SEMI_JOIN = Operator(
     node=SemiJoin,
-    revision=1,
+    implementation_version=1,
     step=step_semi_join,
     arrange=_arrange,
     output=OutputFacts(

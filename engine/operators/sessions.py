@@ -19,7 +19,7 @@ from base.arrays import Int64s
 from engine.model.ordered import Sessions
 from engine.operators import words
 from engine.operators.arrangement import by_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.keys import distinct_keys, hash_keys
 from engine.operators.names import OF_FIRST
@@ -82,7 +82,7 @@ def sessions_of(group: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, Int6
 
 SESSIONS = Operator(
     node=Sessions,
-    revision=1,
+    implementation_version=1,
     step=step_sessions,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
     output=OutputFacts(

@@ -33,7 +33,7 @@ def broadcast_rows(node: NodeBase, rows: pa.Table) -> Bools | None:
 
 SOURCE = Operator(
     node=Source,
-    revision=1,
+    implementation_version=1,
     step=None,
     arrange=lambda node, inputs: Arrangement((), None),
     output=OutputFacts(

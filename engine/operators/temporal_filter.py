@@ -24,9 +24,9 @@ from base.arrays import Int64s
 from engine.model.clock import TemporalFilter
 from engine.operators import words
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
-from engine.operators.base import StepContext
 from engine.operators.clock_bounds import FOREVER_US, intervals
 from engine.operators.clock_value import Tick, tick_of
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import empty_rows
 from engine.operators.names import OF_FIRST
@@ -38,7 +38,7 @@ from engine.state.timed_rows import first_time_after, rows_between, timed_hashes
 from engine.state.trace import Trace
 
 WAITING, INSIDE = 0, 1
-"""The slots of the traces."""
+"""The numbers of the traces."""
 
 _TIME = pa.int64()
 
@@ -160,7 +160,7 @@ def _keeps(node: TemporalFilter, append_only: bool) -> str:
 
 TEMPORAL_FILTER = Operator(
     node=TemporalFilter,
-    revision=1,
+    implementation_version=1,
     step=step_temporal_filter,
     arrange=_arrange,
     output=OutputFacts(

@@ -20,7 +20,7 @@ from base.arrays import fill
 from engine.model.event_time import TimedDeduplicate
 from engine.operators import words
 from engine.operators.arrangement import add_broadcast, by_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
@@ -77,7 +77,7 @@ def _keeps(node: TimedDeduplicate, append_only: bool) -> str:
 
 TIMED_DEDUPLICATE = Operator(
     node=TimedDeduplicate,
-    revision=1,
+    implementation_version=1,
     step=step_timed_deduplicate,
     arrange=lambda node, inputs: add_broadcast(by_key(node.key, inputs[0])),
     output=OutputFacts(

@@ -7,8 +7,8 @@ join that forgets nothing.
 An outer side has two traces: its rows, and how many pairs each of them has been in. A row that is forgotten and was in none goes out with NULLs.
 It cannot be known before, and so the output only inserts.
 
-    slots 0, 1    the rows of the left and of the right, by the key of the join
-    slots 2, 3    the rows of an outer side that have been in a pair -> in how many
+    traces 0, 1   the rows of the left and of the right, by the key of the join
+    traces 2, 3   the rows of an outer side that have been in a pair -> in how many
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.model.event_time import Expiry, TimedJoin
 from engine.model.node import Column
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, add_broadcast, by_join_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.join import match_pairs, pairs_of
@@ -34,7 +34,7 @@ from engine.state.forgetting import forget, select_rows
 from engine.state.runs import HASH, as_rows, as_zset
 from engine.state.trace import Trace
 
-ROWS_SLOT, PAIRS_SLOT = 0, 2
+ROWS_TRACE, PAIRS_TRACE = 0, 2
 
 
 def step_timed_join(node: TimedJoin, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -93,10 +93,10 @@ class _TimedSide:
         )
         self.rows = rows if self._is.outer else only(rows, can_match)
         self.matchable = only(rows, can_match)
-        self.trace = context.trace(ROWS_SLOT + number, self._types, self._is.key)
+        self.trace = context.trace(ROWS_TRACE + number, self._types, self._is.key)
         self._pairs: Trace | None = None
         if self._is.outer:
-            self._pairs = context.trace(PAIRS_SLOT + number, self._types, range(len(self._types)))
+            self._pairs = context.trace(PAIRS_TRACE + number, self._types, range(len(self._types)))
         self._is_left = number == 0
 
     def store(self) -> None:
@@ -174,7 +174,7 @@ def _text(node: TimedJoin) -> str:
 
 TIMED_JOIN = Operator(
     node=TimedJoin,
-    revision=1,
+    implementation_version=1,
     step=step_timed_join,
     arrange=_arrange,
     output=OutputFacts(

@@ -12,8 +12,8 @@ Cost of a step: what `prefixes.py` bounds. It grows with the change and with the
 State: if the input can retract, every row may come back, and all rows are stored. If it only inserts, a row that has left the first
 `offset + count` rows never comes back, and only these rows are stored.
 
-    slot 0    key, sort bytes, the other columns -> weight      (without partition columns, spread over slot 0 in their order)
-    slot 1    key, number of the bound, sort bytes of the cursor's class, places before it -> 1
+    trace 0   key, sort bytes, the other columns -> weight      (without partition columns, spread over slot 0 in their order)
+    trace 1   key, number of the bound, sort bytes of the cursor's class, places before it -> 1
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from engine.model.node import Column
 from engine.model.ordered import TopK
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.keys import distinct_keys, hash_keys
 from engine.operators.names import OF_FIRST
@@ -41,8 +41,8 @@ from engine.state.prefixes import Cursors, PrefixChange, TraceChange, advance_cu
 from engine.state.runs import as_rows
 from engine.state.trace import Trace
 
-ROWS_SLOT, CURSORS_SLOT = 0, 1
-"""The slots of the traces."""
+ROWS_TRACE, CURSORS_TRACE = 0, 1
+"""The numbers of the traces."""
 
 
 def step_top_k(node: TopK, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -52,7 +52,7 @@ def step_top_k(node: TopK, inputs: Sequence[pa.Table], context: StepContext) -> 
     layout = _Layout(node)
     rows = layout.rows_of(delta)
     keys, hashes, group = distinct_keys(rows, layout.key, context.key(0, node.partition).hashes(delta))
-    trace = context.trace(ROWS_SLOT, rows.schema.types, layout.key, ordered=True)
+    trace = context.trace(ROWS_TRACE, rows.schema.types, layout.key, ordered=True)
     cursors = _CursorsTrace(context, keys, hashes)
     stored = KeyedRows(trace, keys, hashes) if node.partition else SpreadRows(trace, layout.spread_hashes)
     old = [cursors.read(bound) for bound in range(len(node.bounds))]
@@ -98,7 +98,7 @@ def _content(
     rows alone."""
     assert node.count is not None, "the trace may lack the rows of the output"
     layout = _Layout(node)
-    rows = context.trace(ROWS_SLOT, layout.types, layout.key, ordered=True).scan()
+    rows = context.trace(ROWS_TRACE, layout.types, layout.key, ordered=True).scan()
     if not rows.num_rows:
         return zset.empty(node.types)
     _, _, group = distinct_keys(rows, layout.key, hash_keys(rows, layout.key))
@@ -165,7 +165,7 @@ class _CursorsTrace:
     def __init__(self, context: StepContext, keys: pa.Table, hashes: Hashes) -> None:
         types = [*keys.schema.types, pa.int8(), pa.binary(), pa.int64()]
         self._keys, self._hashes = keys, hashes
-        self._trace = context.trace(CURSORS_SLOT, types, range(keys.num_columns))
+        self._trace = context.trace(CURSORS_TRACE, types, range(keys.num_columns))
         matches = self._trace.probe(keys, hashes)
         numbered = zset.build(
             [pa.array(matches.probe), *matches.rows.columns[keys.num_columns : -1]], matches.rows.columns[-1].to_numpy()
@@ -222,7 +222,7 @@ def _text(node: TopK) -> str:
 
 TOP_K = Operator(
     node=TopK,
-    revision=1,
+    implementation_version=1,
     step=step_top_k,
     arrange=lambda node, inputs: by_key(node.partition, inputs[0]),
     output=OutputFacts(

@@ -17,7 +17,7 @@ from engine.expressions.functions.function import shown_row
 from engine.model.circuit import View
 from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key, by_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import FOLLOWS_INPUTS, Fed, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import ColocatedKey, net_by_key
@@ -27,7 +27,7 @@ from engine.state.runs import as_rows, as_zset
 from engine.state.trace import Trace
 
 CONTENT = 0
-"""The slot of the trace of the content, which queries read."""
+"""The number of the trace of the content, which queries read."""
 
 
 class SeveralRows(DataError):
@@ -108,7 +108,7 @@ def _text(node: View) -> str:
 
 VIEW = Operator(
     node=View,
-    revision=1,
+    implementation_version=1,
     step=step_view,
     arrange=_arrange,
     output=OutputFacts(

@@ -20,7 +20,7 @@ from engine.errors import DataError
 from engine.model.ordered import RANKING, Window, WindowCall
 from engine.operators import words
 from engine.operators.arrangement import Key, by_key
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import ContentOfState, Fed, Growth, Operator, OutputFacts, StateUse, Wording, always
 from engine.operators.error_rows import ErrorRows
 from engine.operators.keys import columns_at, distinct_keys, hash_keys
@@ -177,7 +177,7 @@ def _call(call: WindowCall) -> str:
 
 WINDOW = Operator(
     node=Window,
-    revision=1,
+    implementation_version=1,
     step=step_window,
     arrange=lambda node, inputs: by_key(node.partition, inputs[0]),
     output=OutputFacts(unique_key=_unique_key, comes_without_input=lambda node: False, counts_errors=lambda node: True),

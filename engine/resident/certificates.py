@@ -18,7 +18,7 @@ CLOCKS_APART_MAX = timedelta(days=1)
 """How far the clocks of two hosts may be apart. The certificate is valid from so long before it was made."""
 
 COMMON_NAME_CHARACTERS_MAX = 64
-"""X.509 allows no more. Nobody compares the name; it tells people whose certificate they see."""
+"""X.509 allows no more. Nobody compares the name; it shows users whose certificate they see."""
 
 
 def make_certificate(pipeline: str, now: datetime) -> RunCertificate:

@@ -1,7 +1,7 @@
 """What a worker does in a copy of slots, before the cut that moves them: it sends copies of runs to a peer, or stores those that it gets.
 
     coordinator -> source: CopySlots(slots, to, bytes_wanted, bytes_max)
-    source -> destination: Copies ...        destination -> source: Staged        source -> coordinator: SlotsCopied
+    source -> destination: Copies ...        destination -> source: CopyReceived        source -> coordinator: SlotsCopied
 
 Slots are copied **portion** by portion, so that each can move as soon as it is copied, while the next one is copied. The source chooses the
 first slots of the order that have about `bytes_wanted` together, makes their ends edges of buckets and pins their runs. Then both work in
@@ -21,7 +21,7 @@ from base.slots import NO_SLOTS, SlotSet
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer
 from engine.resident.mesh import Mesh
-from engine.resident.messages import Copies, CopySlots, Failed, Message, SlotsCopied, Staged, WireFault
+from engine.resident.messages import Copies, CopyReceived, CopySlots, Failed, Message, SlotsCopied, WireFault
 from engine.resident.slot_weights import SlotWeights
 from engine.run import staging
 from engine.run.cut import PartOfTable, copy_of, make_edges, parts_of, pin_of
@@ -31,7 +31,8 @@ from storage.database import Database
 from storage.pins import Pin
 
 FRAME_BYTES_MIN = 1 << 20
-"""Pieces are collected up to this size before a frame is sent; see slots.py."""
+"""Pieces are collected up to this size before a frame is sent, here and in a cut (slots.py). A frame costs some 50 us, so more would gain
+nothing, and the destination reads while the source sends."""
 
 STAGE_BYTES = 2 << 20
 """About how many bytes of copies one transaction stores. It takes some milliseconds, for which a step may have to wait."""
@@ -138,7 +139,7 @@ class SlotCopier:
     # The destination
 
     def take(
-        self, peer: int, message: Copies | Staged, buffers: Sequence[Buffer], database: Callable[[], Database]
+        self, peer: int, message: Copies | CopyReceived, buffers: Sequence[Buffer], database: Callable[[], Database]
     ) -> None:
         """Takes what a peer has sent. Called by the worker's thread. Raises TaskLost for a message that cannot be right."""
         match message:
@@ -149,13 +150,13 @@ class SlotCopier:
                     del self._arrived[peer]
                     opened = database()
                     self._outside.start_thread("stage", lambda: self._stage(peer, message, arrived, opened))
-            case Staged(fault=None) if peer not in self._sent_bytes:
+            case CopyReceived(fault=None) if peer not in self._sent_bytes:
                 raise TaskLost(f"worker {peer} has stored copies that worker {self._worker} has not sent")
-            case Staged(fault=None):
+            case CopyReceived(fault=None):
                 portion = self._portions[peer][-1]
                 moved_bytes = self._sent_bytes.pop(peer)
                 self._answer(SlotsCopied(slots=portion.slots, moved_bytes=moved_bytes, is_done=not portion.left))
-            case Staged(fault=WireFault() as fault):
+            case CopyReceived(fault=WireFault() as fault):
                 self._answer(Failed(doing=CopySlots.kind, fault=fault))
 
     def _stage(self, peer: int, message: Copies, copies: list[staging.Copy], database: Database) -> None:
@@ -170,7 +171,7 @@ class SlotCopier:
             fault = None
         except Exception as error:
             fault = self._wire_fault(error)
-        self._mesh.send_now(peer, Staged(fault=fault), ())
+        self._mesh.send_now(peer, CopyReceived(fault=fault), ())
 
     # Both
 

@@ -33,10 +33,12 @@ from engine.resident.pulse import WorkerPulse
 from engine.resident.sockets import SocketTransport
 from engine.resident.tls import RunCertificate
 from engine.resident.transport import Arrived, Connection, Disconnected, Events, Transport
-from engine.resident.worker.appointment import Appointment, Lines
-from engine.resident.worker.control import CoordinatorGone
+from engine.resident.worker.assignment import WorkerAssignment
+from engine.resident.worker.connections import WorkerConnections
+from engine.resident.worker.coordinator_link import CoordinatorGone
 from engine.resident.worker.worker import Worker
-from engine.run.tasks import InputReader, TaskSetup
+from engine.run.task_setup import TaskSetup
+from engine.run.tasks import InputReader
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.settings import KafkaSettings
 from storage.host_folder import LOCAL_DIR_VARIABLE, HostFolder
@@ -145,10 +147,12 @@ def live(
         assert folder is not None, "a task without a folder became a worker"
         setup, term, token = assignment.setup, assignment.term, assignment.token
         identity = Identity(setup.state_location.pipeline, answer.worker, answer.database)
-        appointment = Appointment(
+        worker_assignment = WorkerAssignment(
             setup=setup, term=term, token=token, identity=identity, birth=answer.birth, folder=folder
         )
-        worker = Worker(appointment, Lines(transport, events, control), waiting(make_reader), progress)
+        worker = Worker(
+            worker_assignment, WorkerConnections(transport, events, control), waiting(make_reader), progress
+        )
         worker.run()
         pulse.over = True
         linger(events, control)

@@ -22,7 +22,7 @@ from base.term import Term
 from engine.analysis.stages import Channel, StagePlan, channels_of
 from engine.errors import TaskLost
 from engine.resident.frames import Buffer, Frame
-from engine.resident.messages import Copies, Hello, Pieces, SocketAddress, Staged, StageRows
+from engine.resident.messages import Copies, CopyReceived, Hello, Pieces, SocketAddress, StageRows
 from engine.resident.received import received_table
 from engine.resident.strangers import Strangers
 from engine.resident.tokens import same_token
@@ -54,7 +54,7 @@ class Mesh:
         *,
         others: Callable[[Event], None],
         now: Callable[[], float],
-        copies: Callable[[int, Copies | Staged, tuple[Buffer, ...]], None],
+        copies: Callable[[int, Copies | CopyReceived, tuple[Buffer, ...]], None],
     ) -> None:
         self._transport, self._events, self._term, self._token, self._now = transport, events, term, token, now
         self._others, self._copies = others, copies
@@ -116,7 +116,7 @@ class Mesh:
         """Sends a part of a cut to one peer."""
         self._peers[peer].send(Frame(self._term, message, tuple(buffers)))
 
-    def send_now(self, peer: int, message: Copies | Staged, buffers: Sequence[Buffer]) -> None:
+    def send_now(self, peer: int, message: Copies | CopyReceived, buffers: Sequence[Buffer]) -> None:
         """Sends something about copies to one peer, from any thread, and waits until the network has taken it."""
         self._peers[peer].send_now(Frame(self._term, message, tuple(buffers)))
 
@@ -154,7 +154,7 @@ class Mesh:
                     self._deliver(peer, message, buffers)
                 elif term == self._term and isinstance(message, Pieces):
                     self._pieces.setdefault(peer, deque()).append((message, buffers))
-                elif term == self._term and isinstance(message, Copies | Staged):
+                elif term == self._term and isinstance(message, Copies | CopyReceived):
                     self._copies(peer, message, buffers)
                 else:
                     raise TaskLost(f"worker {self._worker} got {message.kind} of term {term} from worker {peer}")

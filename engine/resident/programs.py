@@ -1,6 +1,6 @@
 """The programs that a worker knows, each by the name of its document (engine/run/program_document.py).
 
-Foresee         the documents of a transition are read beside the steps, before one of them is needed
+PrefetchPrograms         the documents of a transition are read beside the steps, before one of them is needed
 AdoptProgram    the worker runs the program of one of them; those of other revisions stay readable
 Read            the views of a revision are read by the program that this revision has
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.analysis.filling import Program
-from engine.resident.messages import AdoptProgram, Foresee
+from engine.resident.messages import AdoptProgram, PrefetchPrograms
 from engine.run.program_document import ProgramDocument, program_of
 from engine.run.tasks import InputReader
 
@@ -21,15 +21,15 @@ class Programs:
     def __init__(self, revision: int, program: Program) -> None:
         self.name = ""
         self._documents: dict[str, ProgramDocument] = {}
-        self._foreseen: Mapping[str, ProgramDocument] = {}  # replaced as a whole, by another thread
+        self._prefetched: Mapping[str, ProgramDocument] = {}  # replaced as a whole, by another thread
         self._by_revision = {revision: program}
 
     def of_revision(self, revision: int) -> Program:
         return self._by_revision[revision]
 
-    def foresee(self, order: Foresee, reader: InputReader) -> None:
+    def prefetch(self, order: PrefetchPrograms, reader: InputReader) -> None:
         """Reads the documents of an order. Raises BadDocument. May run in another thread than `adopt`."""
-        self._foreseen = {digest: _document_of(reader, order.topic, digest) for digest in order.digests}
+        self._prefetched = {digest: _document_of(reader, order.topic, digest) for digest in order.digests}
 
     def adopt(self, order: AdoptProgram, reader: InputReader) -> ProgramDocument:
         """The document of the program that the worker runs from now on. Raises BadDocument."""
@@ -45,7 +45,7 @@ class Programs:
 
     def _document(self, reader: InputReader, topic: str, digest: str) -> ProgramDocument:
         if digest not in self._documents:
-            self._documents[digest] = self._foreseen.get(digest) or _document_of(reader, topic, digest)
+            self._documents[digest] = self._prefetched.get(digest) or _document_of(reader, topic, digest)
         return self._documents[digest]
 
 

@@ -58,7 +58,7 @@ class Registration:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Those that have told what their hosts hold, in the order of their registration."""
+        """The candidates that have reported what their hosts hold, in the order of their registration."""
         return [candidate for candidate in self._all if candidate.databases is not None]
 
     @property

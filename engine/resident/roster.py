@@ -1,7 +1,7 @@
 """The workers of a term with their connections: orders go out, answers come in, and a worker that is lost is noticed.
 
 Guarantees: every wait ends, because a worker that does not answer is condemned (liveness.py). What a worker of another term sends is dropped. A
-recoverable fault, and a mistake of a worker's own, is raised as soon as it arrives, because the other workers may wait for ever. Each order is
+recoverable fault, and a bug in a worker, is raised as soon as it arrives, because the other workers may wait for ever. Each order is
 answered once: a worker that answers twice, or what nobody has asked, contradicts itself and is lost (TaskLost).
 """
 
@@ -21,8 +21,8 @@ from engine.resident.frames import Buffer, Frame
 from engine.resident.liveness import Liveness, LivenessLimits, LivenessVerdict, WatchedTime
 from engine.resident.messages import (
     Answer,
+    BackgroundOrder,
     Beat,
-    BesideOrder,
     Failed,
     Notice,
     Order,
@@ -65,7 +65,7 @@ class Member:
 
 
 class Roster:
-    """`strangers` takes every event of a connection that belongs to no worker; `look` is called at each poll."""
+    """`on_unknown_connection` takes every event of a connection that belongs to no worker; `on_poll` is called at each poll."""
 
     def __init__(
         self,
@@ -74,17 +74,19 @@ class Roster:
         limits: LivenessLimits,
         outside: Outside,
         *,
-        strangers: Callable[[Event], None],
-        look: Callable[[], None],
+        on_unknown_connection: Callable[[Event], None],
+        on_poll: Callable[[], None],
     ) -> None:
         self._term, self._events = term, events
-        self._strangers, self._look = strangers, look
+        self._on_unknown_connection, self._on_poll = on_unknown_connection, on_poll
         self._liveness = Liveness(limits)
         self._clock = WatchedTime(outside.monotonic, gap_s_max(limits.silence_s))
         # How long the slowest worker took for each of the last steps.
         self._step_s: deque[float] = deque(maxlen=STEPS_REMEMBERED)
         self.members: dict[int, Member] = {}
-        self._beside: dict[type[BesideOrder[Any]], set[int]] = {}  # the workers that were asked, by class of order
+        self._asked_in_background: dict[
+            type[BackgroundOrder[Any]], set[int]
+        ] = {}  # the workers that were asked, by class of order
 
     def add(self, number: int, connection: Connection, registered: Register) -> None:
         assert number not in self.members, f"worker {number} has a task already"
@@ -95,7 +97,7 @@ class Roster:
         """The worker has ended as it should."""
         member = self.members.pop(number)
         self._liveness.forget(number)
-        for asked in self._beside.values():
+        for asked in self._asked_in_background.values():
             asked.discard(number)
         member.connection.close()
 
@@ -122,14 +124,14 @@ class Roster:
         self.wait_for(kind, kind.kind, asked)
         return {number: self.take_answer(number, kind) for number in asked}
 
-    def pop(self, number: int, kind: type[Order[A]]) -> tuple[A, tuple[Buffer, ...]] | Failed:
-        """What a worker has answered to an order of this class, with the buffers of the frame, or the fault that it had."""
+    def take_outcome(self, number: int, kind: type[Order[A]]) -> tuple[A, tuple[Buffer, ...]] | Failed:
+        """Returns what a worker has answered to an order of this class, with the buffers of the frame, or the fault that it had."""
         answer, buffers = self.members[number].answers.pop(kind.kind)
         return answer if isinstance(answer, Failed) else (answer, buffers)
 
     def take_answer(self, number: int, kind: type[Order[A]]) -> A:
-        """Returns what a worker has answered, without the buffers; see `pop`. Raises the fault that it had."""
-        answer, _ = _no_failure(number, self.pop(number, kind))
+        """Returns what a worker has answered, without the buffers; see `take_outcome`. Raises the fault that it had."""
+        answer, _ = _no_failure(number, self.take_outcome(number, kind))
         return answer
 
     def wait_for(
@@ -151,41 +153,41 @@ class Roster:
     def _without_answer(self, asked: Iterable[int], kind: type[Order[Any]]) -> list[int]:
         return [number for number in asked if kind.kind not in self.members[number].answers]
 
-    # Orders that are carried out beside the steps
+    # Orders that are carried out in the background
 
-    def begin(self, kind: type[BesideOrder[A]], orders: Mapping[int, BesideOrder[A]]) -> None:
-        """Gives each worker an order of this class. `poll_answers` tells when that is over, and `poll_each` for each of them; until then the
-        worker gets no other order of the class."""
-        asked = self._beside.setdefault(kind, set())
+    def begin(self, kind: type[BackgroundOrder[A]], orders: Mapping[int, BackgroundOrder[A]]) -> None:
+        """Gives each worker an order of this class. `poll_answers` reports when that is over, and `poll_each` for each of them; until then the
+        worker receives no other order of the class."""
+        asked = self._asked_in_background.setdefault(kind, set())
         assert not asked & orders.keys(), f"{kind.kind} is under way"
         asked.update(orders)
         for number, order in orders.items():
             self.send(number, order)
 
-    def workers_asked(self, kind: type[BesideOrder[Any]]) -> list[int]:
+    def workers_asked(self, kind: type[BackgroundOrder[Any]]) -> list[int]:
         """The workers that `begin` has asked and that have not answered. A worker that has left since is not among them."""
-        return self._without_answer(sorted(self._beside[kind]), kind)
+        return self._without_answer(sorted(self._asked_in_background[kind]), kind)
 
-    def raise_failures(self, kind: type[BesideOrder[Any]]) -> None:
+    def raise_failures(self, kind: type[BackgroundOrder[Any]]) -> None:
         """Raises the fault of the lowest worker that has answered with one."""
-        for number in sorted(self._beside[kind]):
+        for number in sorted(self._asked_in_background[kind]):
             answer = self.members[number].answers.get(kind.kind)
             if answer is not None and isinstance(answer[0], Failed):
                 raise faults.from_wire(answer[0].fault, number)
 
-    def poll_answers(self, kind: type[BesideOrder[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]] | None:
+    def poll_answers(self, kind: type[BackgroundOrder[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]] | None:
         """All answers to `begin`; None until the last one is there. Raises the fault of the lowest worker that had one."""
         if self.workers_asked(kind):
             return None
-        answers = {number: self.pop(number, kind) for number in sorted(self._beside.pop(kind))}
+        answers = {number: self.take_outcome(number, kind) for number in sorted(self._asked_in_background.pop(kind))}
         return {number: _no_failure(number, answer) for number, answer in answers.items()}
 
-    def poll_each(self, kind: type[BesideOrder[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]]:
+    def poll_each(self, kind: type[BackgroundOrder[A]]) -> dict[int, tuple[A, tuple[Buffer, ...]]]:
         """The answers to `begin` that are there and were not taken yet. Raises the fault of the lowest worker that had one."""
-        asked = self._beside[kind]
+        asked = self._asked_in_background[kind]
         answered = asked - set(self._without_answer(asked, kind))
         asked -= answered
-        answers = {number: self.pop(number, kind) for number in sorted(answered)}
+        answers = {number: self.take_outcome(number, kind) for number in sorted(answered)}
         return {number: _no_failure(number, answer) for number, answer in answers.items()}
 
     # Events
@@ -196,7 +198,7 @@ class Roster:
         while event is not None:
             self._take(event)
             event = self._events.next(0.0)
-        self._look()
+        self._on_poll()
         now = self._clock.now()
         for member in self.members.values():
             self._liveness.heard(member.number, now, member.connection.bytes_arrived())
@@ -211,7 +213,7 @@ class Roster:
     def _take(self, event: Event) -> None:
         member = next((m for m in self.members.values() if m.connection is event.connection), None)
         if member is None:
-            self._strangers(event)
+            self._on_unknown_connection(event)
             return
         match event:
             case Arrived(_, frame):
@@ -236,8 +238,8 @@ class Roster:
                 name = kind.kind
             case _:
                 raise TaskLost(f"{member} has sent {message.kind}, which answers nothing")
-        # What runs beside the steps has its faults raised by whoever takes its answers.
-        if isinstance(message, Failed) and (kind is None or not issubclass(kind, BesideOrder)):
+        # What runs in the background has its faults raised by whoever takes its answers.
+        if isinstance(message, Failed) and (kind is None or not issubclass(kind, BackgroundOrder)):
             fault = faults.from_wire(message.fault, member.number)
             if isinstance(fault, (*RECOVERABLE, faults.WorkerMistake)):
                 raise fault

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from base.slots import SlotSet
 from engine.errors import TaskLost
-from engine.resident.copies import SlotCopier
+from engine.resident.copies import FRAME_BYTES_MIN, SlotCopier
 from engine.resident.mesh import Mesh
 from engine.resident.messages import Given, GiveSlots, Pieces, ReleaseSlots, Taken, TakeSlots
 from engine.resident.slot_weights import SlotWeights
@@ -22,10 +22,6 @@ from engine.run.cut import TablePiece, absorb, check_pieces, parts_of, piece_of,
 from engine.state.moves import Piece
 from faults.points import reached
 from storage.database import Database
-
-FRAME_BYTES_MIN = 1 << 20
-"""Pieces are collected up to this size. A frame costs some 50 us, so more would gain nothing, and the destination reads while the source
-sends."""
 
 
 class SlotMover:

@@ -24,7 +24,7 @@ class State(Enum):
 
 
 @dataclass
-class Life:
+class StepState:
     """`step`: the next step that the worker runs. `stop_at`: set in STOPPING and STOPPED."""
 
     state: State = State.CLOSED

@@ -59,7 +59,7 @@ class StoreAccess:
     epoch: int
     outside: Outside
     _last: Chain | None = field(default=None, init=False)
-    """That which this worker has uploaded last, or was told of."""
+    """The version that this worker has uploaded last, or was told of."""
 
     @cached_property
     def _store(self) -> ObjectStore:

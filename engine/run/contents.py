@@ -23,7 +23,7 @@ from engine.errors import DataError
 from engine.expressions.functions.function import shown_row
 from engine.model.circuit import View
 from engine.operators.aggregate_errors import negative_row
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
 from engine.rows import zset
 from storage.database import Database

@@ -9,10 +9,10 @@ import numpy as np
 
 from base.slots import SLOTS
 from engine.model.filling import Difference
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.facts import DivisionFacts, StepFacts
 from engine.operators.feeds import difference
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from engine.state.runs import as_zset
 from engine.state.store import Store
 

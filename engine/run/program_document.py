@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from engine.analysis.filling import Program
-from engine.analysis.release import Revisions, revisions_of
+from engine.analysis.release import ImplementationVersions, implementation_versions_of
 from engine.model.filling import is_read_again
 from engine.operators.facts import RunFacts
 from engine.run import plan_document
 from engine.run.sources import SourceTable, extras_of_all
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from io_kafka.formats.encodings import SchemaIds
 
 PROGRAM_FORMAT: Literal[1] = 1
@@ -31,13 +31,15 @@ class ProgramDocument:
     program: Program
     sources: tuple[SourceTable, ...]
     clears: tuple[int, ...] = ()
-    made_with: Revisions = field(default_factory=dict)
+    made_with: ImplementationVersions = field(default_factory=dict)
     format: Literal[1] = PROGRAM_FORMAT
 
     @classmethod
     def of(cls, program: Program, sources: tuple[SourceTable, ...], clears: tuple[int, ...] = ()) -> ProgramDocument:
         """Made by this release."""
-        return cls(program=program, sources=sources, clears=clears, made_with=revisions_of(program.circuit))
+        return cls(
+            program=program, sources=sources, clears=clears, made_with=implementation_versions_of(program.circuit)
+        )
 
     @property
     def text(self) -> str:

@@ -14,7 +14,7 @@ from typing import Protocol, assert_never
 from engine.analysis.stages import StagePlan
 from engine.errors import DataError
 from engine.model.filling import is_read_again
-from engine.operators.base import Lacks, Refused, RowElsewhere
+from engine.operators.findings import Lacks, Refused, RowElsewhere
 from engine.operators.scattered_keys import ScatteredKey, text_of_scattered_key
 from engine.run.dead_letters import DeadLetter, letters
 from engine.run.reading_again import first_read_again

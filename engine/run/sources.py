@@ -105,7 +105,7 @@ class Checksum(NamedTuple):
 
 
 class PartitionReading(NamedTuple):
-    """What was read of one partition, for people: the bytes of keys, values and headers, and the oldest and the newest timestamp in
+    """What was read of one partition, for users: the bytes of keys, values and headers, and the oldest and the newest timestamp in
     milliseconds since 1970; -1 if that is not known."""
 
     topic: str

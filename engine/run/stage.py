@@ -17,9 +17,10 @@ from engine.analysis.stages import Channel, StagePlan
 from engine.errors import EngineError
 from engine.model.circuit import Circuit, Output
 from engine.model.placement import Placement
-from engine.operators.base import Findings, StepContext
+from engine.operators.context import StepContext
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
+from engine.operators.findings import Findings
 from engine.operators.keys import hash_keys
 from engine.operators.source import broadcast_rows
 from engine.operators.table import operator_of
@@ -71,11 +72,11 @@ def _idle_inputs(circuit: Circuit, idle: frozenset[str]) -> dict[int, frozenset[
 
 @dataclass(frozen=True)
 class StageResult:
-    """`rows`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node."""
+    """`sent`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node."""
 
-    rows: Mapping[int, Mapping[Channel, pa.Table]]
+    sent: Mapping[int, Mapping[Channel, pa.Table]]
     output: Mapping[int, pa.Table]
-    found: Findings
+    findings: Findings
 
 
 def run_stage(
@@ -92,7 +93,7 @@ def run_stage(
         if index in sources:
             made[index] = sources[index]
         else:
-            inputs = [_input(task, index, slot, arrived, made) for slot in range(len(node.inputs))]
+            inputs = [_input(task, index, position, arrived, made) for position in range(len(node.inputs))]
             try:
                 made[index] = _run_node(task, index, inputs, store, found)
             except EngineError as error:
@@ -144,10 +145,10 @@ def _rows_by_channel(inbox: Sequence[ExchangeMessage]) -> dict[Channel, pa.Table
 
 
 def _input(
-    task: WorkerStep, index: int, slot: int, arrived: Mapping[Channel, pa.Table], made: Mapping[int, pa.Table]
+    task: WorkerStep, index: int, input_position: int, arrived: Mapping[Channel, pa.Table], made: Mapping[int, pa.Table]
 ) -> pa.Table:
-    channel = task.plan.arrivals[index][slot]
-    producer = task.plan.circuit.nodes[index].inputs[slot]
+    channel = task.plan.arrivals[index][input_position]
+    producer = task.plan.circuit.nodes[index].inputs[input_position]
     if channel is None:
         return made[producer]
     table = arrived.get(channel)

@@ -9,97 +9,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from engine.analysis.stages import Channel, StagePlan, plan_stages
+from engine.analysis.stages import Channel
 from engine.errors import StaleTask
-from engine.model.filling import is_read_again
-from engine.model.numbers import NumberedCircuit, number_of
 from engine.model.placement import Placement
-from engine.model.withholding import Withholding
-from engine.operators.base import Findings
-from engine.operators.facts import RunFacts
+from engine.operators.findings import Findings
 from engine.operators.scattered_keys import ScatteredKey
 from engine.run.clearing import clear_tables
 from engine.run.exchange import ExchangeMessage
 from engine.run.reading_again import not_read_again
 from engine.run.refused import leave_out_refused, name_key
-from engine.run.sources import SourceReport, SourceTable, extras_of_all, of_worker, read_sources
-from engine.run.stage import StageResult, WorkerStep, name_of, run_stage
+from engine.run.sources import SourceReport, of_worker, read_sources
+from engine.run.stage import StageResult, run_stage
 from engine.run.step_input import StepInput
+from engine.run.task_setup import TaskSetup
 from engine.state.store import DictStore
 from faults.points import reached
 from io_kafka.clients.raw import RawBatch
-from io_kafka.clients.settings import KafkaSettings
 from io_kafka.errors import CANNOT_READ
 from io_kafka.offsets import OffsetRange
 from storage.database import Database
-from storage.host_folder import StateLocation
-from storage.remote.place import StorePlace
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskSetup:
-    """What all workers of a run share."""
-
-    plan: StagePlan
-    """The plan of a step that withholds nothing."""
-    kafka: KafkaSettings
-    tables: Mapping[str, SourceTable]
-    """By the handle of the source."""
-    state_location: StateLocation
-    """Where each host keeps the databases of its workers."""
-    facts: RunFacts
-    """What operators may know of the run."""
-    revision: int
-    """The one that is in force."""
-    first: int = 0
-    """The first step of the program that the steps run."""
-    clears: tuple[int, ...] = ()
-    """The numbers of the nodes whose tables are removed in the first step of the program."""
-    registry_auth: str | None = field(default=None, repr=False)
-    """The password for schema registries, which no document of a program has."""
-    store: StorePlace | None = None
-    """The checkpoint store, if there is one."""
-    _plans: dict[frozenset[str], StagePlan] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    @cached_property
-    def kafka_again(self) -> KafkaSettings:
-        """The settings of the reader of what is read again."""
-        read = (table for handle, table in self.tables.items() if is_read_again(handle))
-        return replace(self.kafka, extras=extras_of_all(read), is_second=True)
-
-    @cached_property
-    def numbered(self) -> NumberedCircuit:
-        return NumberedCircuit(self.plan.circuit, self.facts.numbers)
-
-    def plan_with(self, withholding: Withholding) -> StagePlan:
-        """The plan of a step with this withholding. That of the last one is kept, because the next step seldom has another."""
-        outputs = withholding.outputs
-        if not outputs:
-            return self.plan
-        if outputs not in self._plans:
-            self._plans.clear()
-            self._plans[outputs] = plan_stages(self.plan.circuit, outputs)
-        return self._plans[outputs]
-
-    def task(self, placement: Placement, given: StepInput, worker: int) -> WorkerStep:
-        """The step `given` on one worker."""
-        plan = self.plan_with(given.facts.withholding)
-        grown = frozenset(handle for handle, table in self.tables.items() if not given.grown.isdisjoint(table.topics))
-        return WorkerStep.of(self.facts, given.facts, plan, placement, worker, first=self.first, grown=grown)
-
-    def owner_of_table(self, table: int) -> str:
-        """The name for users of the view, source or output whose state a table holds."""
-        number = number_of(table)
-        if number is None:
-            return "the engine"
-        index = self.numbered.index(number)
-        return f"node {number} of a former revision" if index is None else name_of(self.plan.circuit, index)
 
 
 class InputReader(Protocol):
@@ -146,16 +79,16 @@ class StageTimes(NamedTuple):
 
 @dataclass
 class StepOutcome:
-    """What a worker made of a step: the messages for Kafka by Output node, and reports."""
+    """The result of a step on one worker: the messages for Kafka by Output node, and reports."""
 
     output: dict[int, list[pa.Table]] = field(default_factory=dict)
     report: SourceReport = field(default_factory=SourceReport)
     read_ms: float = 0.0
     stages: list[StageTimes] = field(default_factory=list)
-    found: Findings = field(default_factory=Findings)
+    findings: Findings = field(default_factory=Findings)
 
     def add(self, result: StageResult) -> None:
-        self.found.add(result.found)
+        self.findings.add(result.findings)
         for node, table in result.output.items():
             self.output.setdefault(node, []).append(table)
 
@@ -200,7 +133,7 @@ class StepTask:
         again.clear()
         result = run_stage(task, 0, DictStore(), (), rows)
         for node, ms in self._outcome.report.work_ms.items():
-            self._outcome.found.note_work(node, ms)
+            self._outcome.findings.note_work(node, ms)
         self._outcome.add(result)
         self._outcome.read_ms = _ms(began, read)
         self._outcome.stages.append(StageTimes(_ms(read, time.perf_counter()), 0.0))
@@ -208,7 +141,7 @@ class StepTask:
         return result
 
     def _read_again(self, readers: Readers) -> list[RawBatch]:
-        """What the new nodes of a transition get of old input. That it cannot be read is no fault of the revision in force."""
+        """Rereads old input for the new nodes of a transition. A read failure is charged to the transition, not to the revision in force."""
         given, task = self._given, self._task
         mine = of_worker(given.again, task.placement, task.worker)
         if not mine:
@@ -248,9 +181,9 @@ class StepTask:
                     name_key(fault, self._setup.tables)
                     raise
                 self._outcome.add(result)
-                if result.found.refused:
+                if result.findings.refused:
                     leave_out_refused(
-                        result.found.refused,
+                        result.findings.refused,
                         self._setup,
                         given=given,
                         report=self._outcome.report,
@@ -272,7 +205,7 @@ class StepTask:
 
     def _swap(self, result: StageResult) -> Sequence[ExchangeMessage]:
         self._is_swapping = True
-        inbox = self._peers.swap(self._given.step, self.stage, result.rows)
+        inbox = self._peers.swap(self._given.step, self.stage, result.sent)
         self._is_swapping = False
         self.stage += 1
         return inbox

@@ -25,7 +25,7 @@ _NULL_LENGTH = -1
 @dataclass(frozen=True)
 class RawBatch:
     """The messages of a range. Invariants: their arrays are equally long, and their offsets ascend within the range. `times`: their
-    timestamps, as far as they are known; they are for people alone, and no part of what was read."""
+    timestamps, as far as they are known; they are for users alone, and no part of what was read."""
 
     range: OffsetRange
     messages: Messages

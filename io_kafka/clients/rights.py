@@ -24,7 +24,7 @@ Operation = Literal["Read", "Write", "Create", "Delete", "Describe", "DescribeCo
 Kind = Literal["topic", "transactional-id"]
 
 NO_TIMEOUT_MS = 2**31 - 1
-"""The longest timeout of a transaction that a client can ask for. Brokers allow 15 minutes unless somebody has set more."""
+"""The longest timeout of a transaction that a client can ask for. Brokers allow 15 minutes unless an administrator has set more."""
 
 ANSWER_SECONDS_MAX = 5.0
 """A broker answers within milliseconds, and waits some seconds while it starts."""

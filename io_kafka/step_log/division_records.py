@@ -86,7 +86,7 @@ class DivisionRecord(RecordBase, PartWithLater):
         again = tuple(r.with_end(min(r.end, ends.get(r.where, r.end))) for r in self.again)
         return self.with_epoch(epoch).model_copy(update={"again": again})
 
-    def is_cut_of(self, before: DivisionRecord) -> bool:
+    def is_shortening_of(self, before: DivisionRecord) -> bool:
         """Whether this record is equal to `before`, but for less input, of which there is still some."""
         pairs = list(zip(self.ranges, before.ranges, strict=False))
         return (

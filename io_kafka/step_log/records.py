@@ -98,8 +98,8 @@ class PartitionOffset(Part):
 
 
 class NodeErrors(Part):
-    """The error rows of one node of the circuit after a step, which has some since the step `since`. They are none if both `rows`, the sum
-    of their weights, and `checksum`, in hexadecimal digits, are 0. `example`: the error of one of the rows that came, for people."""
+    """The error rows of one node of the circuit after a step, which has some since the step `since`. There are no error rows if both `rows`,
+    the sum of their weights, and `checksum`, in hexadecimal digits, are 0. `example`: the error of one of the rows that came, for users."""
 
     node: Natural
     since: Natural

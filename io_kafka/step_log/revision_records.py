@@ -133,7 +133,7 @@ class RevisionTurn(RecordBase):
                  it cannot be taken back, also not during a drain.
     resume       After `detached`: new nodes are filled again from nothing, from `step` on, which is the next to be divided.
 
-    `error`: why, for people."""
+    `error`: why, for users."""
 
     kind: Literal["revision_turn"] = "revision_turn"
     number: Number

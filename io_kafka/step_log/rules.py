@@ -178,7 +178,7 @@ def _may_be_firsts(log: LogValue, record: Snapshot) -> bool:
 def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
     if log.steps <= record.step < log.division_next:
         before = log.divisions[record.step]
-        if record.is_cut_of(before) or record.is_widening_of(before) or record.counts_more_than(before):
+        if record.is_shortening_of(before) or record.is_widening_of(before) or record.counts_more_than(before):
             return None
         if record.reads_less_again(before):
             return None
@@ -246,7 +246,7 @@ def _why_not_counted(log: LogValue, record: DivisionRecord) -> str | None:
 
 def _why_not_recorded_again(log: LogValue, record: DivisionRecord, before: DivisionRecord) -> str | None:
     """A later run may record the division of a pending step again, with another policy for malformed messages: nothing of the step was
-    written, and every start rolls the state back to the last checkpoint. Everything else must be equal. (`is_cut_of` and
+    written, and every start rolls the state back to the last checkpoint. Everything else must be equal. (`is_shortening_of` and
     `is_widening_of` handle a division over less or more input.)"""
     if record == before.with_policy(record.epoch, record.policy):
         return None

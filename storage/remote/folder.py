@@ -115,7 +115,7 @@ class FolderStore:
             try:
                 folder.rmdir()
             except FileNotFoundError:
-                pass  # somebody else was quicker
+                pass  # another process was quicker
             except OSError:
                 return
             folder = folder.parent

@@ -64,7 +64,7 @@ class ObjectStore(Protocol):
 
 
 def check_name(name: str) -> str:
-    """The name itself. A name that could leave the root, or mean another object, is a mistake of ours."""
+    """The name itself. A name that could leave the root, or mean another object, is a bug in Stepwell."""
     parts = name.split("/")
     assert all(part not in ("", ".", "..") and not part.startswith(PARTIAL) for part in parts), name
     return name

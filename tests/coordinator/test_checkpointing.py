@@ -15,7 +15,7 @@ from coordinator.status import StepTimes
 from coordinator.stepping.measuring import step_times
 from coordinator.stepping.step_output import StepResult
 from engine.resident.messages import LayerFolded
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 
 
 def folded(tables: dict[int, int], disk: dict[str, int]) -> LayerFolded:
@@ -72,7 +72,9 @@ def test_no_file_is_rewritten_during_a_rescale() -> None:
 @pytest.mark.parametrize(("is_stopping", "is_rescaling"), [(True, False), (False, True)])
 def test_the_workers_are_hurried_once_if_something_waits_for_a_fold(*, is_stopping: bool, is_rescaling: bool) -> None:
     hurried: list[bool] = []
-    crew = crew_that(begin_fold=lambda may_rewrite: None, poll_folds=lambda: None, hurry=lambda: hurried.append(True))
+    crew = crew_that(
+        begin_fold=lambda may_rewrite: None, poll_folds=lambda: None, expedite_fold=lambda: hurried.append(True)
+    )
     spec: Any = SimpleNamespace(kafka=SimpleNamespace(outside=SimpleNamespace(monotonic=lambda: 0.0)))
     checkpoints = Checkpointing(
         spec, cast(Any, SimpleNamespace(state=None)), cast(Any, None), cast(Any, None), kept=tuple

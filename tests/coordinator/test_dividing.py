@@ -16,7 +16,7 @@ from engine.model.circuit import Circuit, Node
 from engine.model.event_time import WATERMARK_TYPES, LatestTime, Watermark
 from engine.model.rows import Source
 from engine.run.sources import SourceTable
-from io_kafka.clients.time_cut import TimeCut, count
+from io_kafka.clients.time_bound import TimeBound, count
 from io_kafka.formats import SourceFormat
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, StepLimits
@@ -151,14 +151,14 @@ def test_messages_that_are_earlier_than_the_last_cut_are_read_by_their_time_too(
     """A partition that was added has old messages, or the step of the last cut was divided again."""
     first, second = TopicPartition("in", 0), TopicPartition("in", 1)
     times = {first: list(range(10_000, 11_000)), second: list[int]()}
-    cut = TimeCut(offsets_since(times))
-    starts = cut.cut(dict.fromkeys(times, 0), ends_of(times), 100)
+    bound = TimeBound(offsets_since(times))
+    starts = bound.find_ends(dict.fromkeys(times, 0), ends_of(times), 100)
     assert starts[first] >= 50
     times[second] = list(range(0, 2000, 2))
-    now = cut.cut(starts, ends_of(times), 100)
+    now = bound.find_ends(starts, ends_of(times), 100)
     assert now[first] == starts[first] and 50 <= now[second] <= 100
     late = {first: 0, second: 900}
-    assert count(late, cut.cut(late, ends_of(times), 2000)) == 1100
+    assert count(late, bound.find_ends(late, ends_of(times), 2000)) == 1100
 
 
 def test_a_burst_of_one_time_costs_few_questions() -> None:
@@ -171,11 +171,11 @@ def test_a_burst_of_one_time_costs_few_questions() -> None:
         asked += 1
         return offsets_since(times)(partitions, milliseconds)
 
-    cut, at = TimeCut(counting), dict.fromkeys(times, 0)
-    at = cut.cut(at, ends_of(times), 100)
+    bound, at = TimeBound(counting), dict.fromkeys(times, 0)
+    at = bound.find_ends(at, ends_of(times), 100)
     assert at == {where: 90, other: 9}, "in proportion"
     asked = 0
-    at = cut.cut(at, ends_of(times), 100)
+    at = bound.find_ends(at, ends_of(times), 100)
     assert asked <= 2 and at == {where: 180, other: 18}
 
 
@@ -247,7 +247,7 @@ def test_one_partition_that_is_left_is_read_without_a_question() -> None:
     def never(partitions: Sequence[TopicPartition], milliseconds: int) -> Mapping[TopicPartition, int | None]:
         raise AssertionError("no order can be wrong")
 
-    assert TimeCut(never).cut(dict.fromkeys(times, 0), ends_of(times), 100) == {
+    assert TimeBound(never).find_ends(dict.fromkeys(times, 0), ends_of(times), 100) == {
         TopicPartition("in", 0): 100, TopicPartition("in", 1): 0,
     }  # fmt: skip
 
@@ -256,7 +256,7 @@ def test_a_partition_with_impossible_times_has_its_part() -> None:
     """They are microseconds in place of milliseconds."""
     wrong, right = TopicPartition("in", 0), TopicPartition("in", 1)
     times = {wrong: [10**15 + n for n in range(1000)], right: [10**12 + n for n in range(1000)]}
-    cut, at = TimeCut(offsets_since(times)), dict.fromkeys(times, 0)
+    bound, at = TimeBound(offsets_since(times)), dict.fromkeys(times, 0)
     for _ in range(4):
-        at = cut.cut(at, ends_of(times), 100)
+        at = bound.find_ends(at, ends_of(times), 100)
     assert 100 <= at[wrong] <= at[right] + 100 and count(dict.fromkeys(times, 0), at) <= 400

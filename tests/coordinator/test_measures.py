@@ -21,7 +21,7 @@ from coordinator.measures import (
     lag_seconds,
 )
 from engine.model.circuit import Circuit
-from engine.operators.base import Work
+from engine.operators.findings import Work
 
 START = 1_700_000_000.0
 

@@ -46,7 +46,8 @@ class Story:
     def advance(self) -> bool:
         """Returns whether the preparation is over."""
         programs = SimpleNamespace(
-            foresee=lambda topic, names: self.told.append(("foresee", names)), have_foreseen=lambda: self.foreseen
+            prefetch=lambda topic, names: self.told.append(("prefetch programs", names)),
+            poll_prefetch=lambda: self.foreseen,
         )
         writer: Any = SimpleNamespace(append_plans=lambda topic, texts: self.told.append(("plans", texts)))
         crew: Any = SimpleNamespace(programs=programs)
@@ -61,7 +62,7 @@ def test_steps_go_on_until_all_workers_have_read_the_documents() -> None:
     story.start()
     assert story.woken == 1, "a loop that waits is woken"
     assert not story.advance()
-    assert story.told == [("plans", ("a", "b")), ("foresee", ("c",))]
+    assert story.told == [("plans", ("a", "b")), ("prefetch programs", ("c",))]
     assert not answers, "nothing is recorded before the workers have the documents"
     story.preparation.accept()
     assert answers == [None]
@@ -76,7 +77,7 @@ def test_new_workers_are_told_again() -> None:
     story.advance()
     story.preparation.recovered()
     story.advance()
-    assert [what for what, _ in story.told] == ["plans", "foresee", "foresee"]
+    assert [what for what, _ in story.told] == ["plans", "prefetch programs", "prefetch programs"]
 
 
 def test_who_has_asked_is_told_why_not() -> None:

@@ -36,7 +36,7 @@ class Workers:
         self.asked.append(tuple(views))
         self.revisions.append(revision)
 
-    def contents(self) -> Any:
+    def poll_read(self) -> Any:
         found = self.rounds.pop(0)
         if isinstance(found, Exception):
             raise found

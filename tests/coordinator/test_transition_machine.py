@@ -497,12 +497,12 @@ def test_what_is_prepared_stays_until_it_has_begun_or_is_refused() -> None:
     """And nothing else can happen meanwhile."""
     machine: AnyTransition = Transition()
     machine.preparing(PREPARATION)
-    assert machine.known == Preparing(PREPARATION) and machine.has_request and machine.waits_beside
+    assert machine.known == Preparing(PREPARATION) and machine.has_request and machine.waits_in_background
     for event in (lambda: machine.preparing(PREPARATION), lambda: machine.looking(LOOK), machine.began):
         with pytest.raises(InvalidTransition, match="cannot happen in the phase Preparing"):
             event()
     machine.prepared(PREPARED)
-    assert machine.known == WantedTransition(PREPARED) and machine.has_request and not machine.waits_beside
+    assert machine.known == WantedTransition(PREPARED) and machine.has_request and not machine.waits_in_background
     for event in (machine.refused, machine.look_again):
         with pytest.raises(InvalidTransition, match="cannot happen in the phase Wanted"):
             event()

@@ -80,7 +80,7 @@ MODES_AND_POINTS: list[Any] = [
 @pytest.fixture(autouse=True)
 def any_database_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in the checkpoint before a stop, where it would be given up."""
-    monkeypatch.setattr(CrewCheckpoints, "hurry", lambda crew: None)
+    monkeypatch.setattr(CrewCheckpoints, "expedite_fold", lambda crew: None)
     monkeypatch.setattr(committed, "FREE_BYTES_MIN", 0)
     monkeypatch.setattr(committed, "FREE_SHARE_MIN", 0.0)
     monkeypatch.setattr(folds, "LOOKS_AT_FOLDS", (1, 2, 3))

@@ -187,7 +187,7 @@ def test_a_step_that_a_worker_has_run_is_not_run_again(play: Playground, monkeyp
         step(orders, order)
         if order.given.step == 2 and not repeated:
             repeated.append(order.given.step)
-            orders.state.life.step = order.given.step
+            orders.state.step_state.step = order.given.step
             step(orders, order)
 
     monkeypatch.setattr(StepOrders, "run_step", twice)

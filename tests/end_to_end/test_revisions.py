@@ -19,7 +19,7 @@ from engine.errors import DataError
 from engine.resident.crew import Crew
 from engine.run import plan_document
 from engine.run.plan_document import text_of
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from faults.points import REVISION, Crash, CrashOrder, Point, arm
 from io_kafka.clients.plan_topic import UnsuitablePlanTopic, read_plan
 from io_kafka.offsets import TopicPartition

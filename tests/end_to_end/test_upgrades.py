@@ -23,7 +23,7 @@ from engine.model.aggregates import Aggregate
 from engine.model.joins import OuterJoin
 from engine.model.node import NodeBase
 from engine.operators import table
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Operator
 from faults.points import Crash, CrashOrder, Point, arm
 from stepwell.inspection.query import query

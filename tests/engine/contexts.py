@@ -12,9 +12,10 @@ from engine.model.layout import FixedShards, Layout
 from engine.model.node import NodeBase
 from engine.model.placement import Placement
 from engine.operators.arrangement import Everyone
-from engine.operators.base import Findings, Refused, StepContext, TimeReport
+from engine.operators.context import StepContext
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
+from engine.operators.findings import Findings, Refused, TimeReport
 from engine.operators.table import operator_of
 from engine.run.stage import WorkerStep
 from engine.state.store import Store

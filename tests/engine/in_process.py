@@ -18,9 +18,9 @@ from engine.model.layout import FixedShards, Layout
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
-from engine.operators.base import Refused
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.facts import DivisionFacts, RunFacts
+from engine.operators.findings import Refused
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage
@@ -100,11 +100,11 @@ class InProcess:
         borders: list[int] = []
         for stage in range(of_step.stages):
             made = [run_stage(task, stage, self.stores[w], inboxes[w], read[w]) for w, task in enumerate(tasks)]
-            inboxes = [[ExchangeMessage(w, m.rows[to]) for w, m in enumerate(made) if to in m.rows] for to in workers]
+            inboxes = [[ExchangeMessage(w, m.sent[to]) for w, m in enumerate(made) if to in m.sent] for to in workers]
             for each in made:
-                add_all(self.errors, each.found.errors)
-                self.refused += each.found.refused
-                borders += [] if each.found.border_us is None else [each.found.border_us]
+                add_all(self.errors, each.findings.errors)
+                self.refused += each.findings.refused
+                borders += [] if each.findings.border_us is None else [each.findings.border_us]
                 for index, table in each.output.items():
                     node = self.plan.circuit.nodes[index]
                     assert isinstance(node, Output)

@@ -20,7 +20,7 @@ from engine.model.aggregates import Aggregate, AggregateCall, AggregateFunction,
 from engine.operators.aggregate import step_aggregate
 from engine.operators.aggregate_errors import NegativeCount, ResultOverflow
 from engine.operators.aggregate_functions import FUNCTIONS
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
 from engine.rows import zset
 from engine.rows.hashing import hash_columns

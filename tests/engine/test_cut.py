@@ -86,7 +86,7 @@ class Workers:
                     task = worker_step(PLAN, self.steps, worker, placement=self.placement, partitions=PARTITIONS)
                     results.append(run_stage(task, stage, store, inboxes[worker], self._sources(worker, given)))
                 inboxes = [
-                    [ExchangeMessage(w, r.rows[to]) for w, r in enumerate(results) if to in r.rows]
+                    [ExchangeMessage(w, r.sent[to]) for w, r in enumerate(results) if to in r.sent]
                     for to in range(WORKERS)
                 ]
                 for result in results:

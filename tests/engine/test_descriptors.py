@@ -27,7 +27,7 @@ from engine.model.node import Expression, NodeBase
 from engine.model.numbers import TRACES_MAX, number_of
 from engine.model.ordered import Sessions
 from engine.model.rows import Constant, Distinct, Map, ScalarMap, ScalarValue, Source, Union
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, Operator, OutputFacts, StateUse, Wording
 from engine.operators.distinct import DISTINCT
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts

@@ -21,7 +21,7 @@ from engine.model.filling import HASHES, TAKEN_BACK, ContentFeed, Placed, Switch
 from engine.model.joins import Join
 from engine.model.node import Expression
 from engine.model.rows import Distinct, Map, Source
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
 from engine.operators.feeds import step_switched
 from engine.operators.keys import ColocatedKey

@@ -30,9 +30,9 @@ from engine.model.node import Expression, NodeBase
 from engine.model.rows import Source, Union
 from engine.operators.aggregate import keys_of
 from engine.operators.aggregate_plan import aggregate_plan_of
-from engine.operators.base import TimeReport
 from engine.operators.closing import traces_of
 from engine.operators.event_time import EPOCH_US
+from engine.operators.findings import TimeReport
 from engine.operators.table import operator_of
 from engine.rows import zset
 from engine.state.runs import as_zset, decode_run

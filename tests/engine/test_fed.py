@@ -30,7 +30,7 @@ from engine.model.node import Expression
 from engine.model.ordered import Sessions, SortKey, TopK, Window, WindowCall, WindowFrame
 from engine.model.rows import Deduplicate, Distinct, LastByKey, Map, ScalarMap, ScalarValue, Source
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.table import OPERATORS, operator_of
 from engine.rows import zset
 from engine.run import stage

@@ -28,7 +28,7 @@ from engine.model.node import Expression
 from engine.model.numbers import NUMBERS_WITH_STATE, number_of
 from engine.model.rows import Map, ScalarValue, Source
 from engine.model.withholding import Withholding
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.facts import DivisionFacts, StepFacts
 from engine.operators.table import OPERATORS
 from io_kafka.step_log.digest import canonical

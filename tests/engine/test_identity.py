@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from engine.analysis.identity import Named, SourceIdentity, identify, known_sources, pair_nodes
-from engine.analysis.release import revisions_of
+from engine.analysis.release import implementation_versions_of
 from engine.model.circuit import Circuit, Node, Output, View
 from engine.model.node import Expression
 from engine.model.python_call import PythonCall, PythonFunction
@@ -30,7 +30,7 @@ def project(below: Node, *views: str) -> Named:
         View((2,), below.types, name, ("name", "more")[: len(below.types)], kept=True) for name in views or ("v",)
     ]
     circuit = Circuit(tuple(nodes))
-    return Named(circuit, {"in": LEAF}, {}, revisions_of(circuit))
+    return Named(circuit, {"in": LEAF}, {}, implementation_versions_of(circuit))
 
 
 def kept_nodes(before: Named, after: Named) -> list[int]:
@@ -39,12 +39,12 @@ def kept_nodes(before: Named, after: Named) -> list[int]:
 
 
 def test_a_function_with_other_results_is_another_function() -> None:
-    """The revisions are those of the release that has made the state."""
+    """The implementation versions are those of the release that has made the state."""
     corrected = {"function spark_upper": 1}
-    assert kept_nodes(project(upper()), replace(project(upper()), revisions=corrected)) == [0]
-    assert kept_nodes(*[replace(project(upper()), revisions=corrected)] * 2) == [0, 1, 2, 3]
+    assert kept_nodes(project(upper()), replace(project(upper()), made_with=corrected)) == [0]
+    assert kept_nodes(*[replace(project(upper()), made_with=corrected)] * 2) == [0, 1, 2, 3]
     lower = project(upper("spark_lower(c0)"))
-    assert kept_nodes(lower, replace(lower, revisions=corrected)) == [0, 1, 2, 3]
+    assert kept_nodes(lower, replace(lower, made_with=corrected)) == [0, 1, 2, 3]
 
 
 def test_a_name_in_a_text_is_no_function_and_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def test_a_name_in_a_text_is_no_function_and_no_column(monkeypatch: pytest.Monke
 
 
 def test_an_operator_with_other_results_is_another_operator() -> None:
-    assert kept_nodes(project(upper()), replace(project(upper()), revisions={"operator Distinct": 2})) == [0, 1]
+    assert kept_nodes(project(upper()), replace(project(upper()), made_with={"operator Distinct": 2})) == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from base.options import UNAVAILABLE_VALUE
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import LastByKey, Source
-from engine.operators.base import Lacks, Refused, RowElsewhere
+from engine.operators.findings import Lacks, Refused, RowElsewhere
 from engine.operators.last_by_key import step_last_by_key
 from engine.state import trace
 from engine.state.store import DictStore

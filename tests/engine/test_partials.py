@@ -19,7 +19,7 @@ from engine.model.circuit import Circuit, Node, View
 from engine.model.joins import Join, JoinPartials
 from engine.model.node import Expression
 from engine.model.rows import Map, Source
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.partials import WEIGHT_MAX
 from engine.operators.table import operator_of
 from engine.state.store import DictStore

@@ -14,7 +14,7 @@ from engine.model.circuit import Node, Recursion
 from engine.model.joins import Join, OuterJoin, SemiJoin
 from engine.model.node import Expression
 from engine.model.rows import Distinct, Map, Source
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.recursion import LevelLimit, RowLimit
 from engine.operators.table import operator_of
 from engine.rows import zset

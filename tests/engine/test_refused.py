@@ -13,8 +13,8 @@ from base.options import UNAVAILABLE_VALUE, OnError
 from engine.analysis.stages import plan_stages
 from engine.errors import DataError
 from engine.model.circuit import Circuit
-from engine.operators.base import Lacks, Refused, RowElsewhere
 from engine.operators.facts import DivisionFacts
+from engine.operators.findings import Lacks, Refused, RowElsewhere
 from engine.operators.scattered_keys import ScatteredKey
 from engine.run.dead_letters import DeadLetter
 from engine.run.refused import leave_out_refused, name_key

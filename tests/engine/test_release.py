@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from engine.analysis import release
-from engine.analysis.release import PYTHON, can_be_frozen, computed_otherwise, freeze, python_of, revisions_of
+from engine.analysis.release import (
+    PYTHON,
+    can_be_frozen,
+    computed_otherwise,
+    freeze,
+    implementation_versions_of,
+    python_of,
+)
 from engine.analysis.stages import plan_stages
 from engine.expressions import functions
 from engine.model.circuit import Circuit, Node, Recursion, View
@@ -26,20 +33,20 @@ def indices(kind: type[Node]) -> list[int]:
 
 
 def test_what_the_same_release_has_made_is_computed_as_before() -> None:
-    assert not computed_otherwise(CIRCUIT, revisions_of(CIRCUIT))
+    assert not computed_otherwise(CIRCUIT, implementation_versions_of(CIRCUIT))
     assert not computed_otherwise(CIRCUIT, {}), "a document of a release in which nothing had changed yet"
 
 
 @pytest.mark.parametrize("before", [{}, {"operator Distinct": 3}], ids=["risen", "fallen"])
-def test_an_operator_of_another_revision(monkeypatch: pytest.MonkeyPatch, before: dict[str, int]) -> None:
+def test_an_operator_of_another_version(monkeypatch: pytest.MonkeyPatch, before: dict[str, int]) -> None:
     """Also an older release that opens a newer state."""
-    revised = replace(table._BY_NODE_TYPE[Distinct], revision=2)
+    revised = replace(table._BY_NODE_TYPE[Distinct], implementation_version=2)
     monkeypatch.setattr(table, "_BY_NODE_TYPE", {**table._BY_NODE_TYPE, Distinct: revised})
     bodies = [i for i in indices(Recursion) if any(isinstance(node, Distinct) for node in _body(i))]
     found = computed_otherwise(CIRCUIT, before)
     assert sorted(found) == sorted({*indices(Distinct), *bodies})
-    assert revisions_of(CIRCUIT)["operator Distinct"] == 2
-    assert not computed_otherwise(CIRCUIT, revisions_of(CIRCUIT))
+    assert implementation_versions_of(CIRCUIT)["operator Distinct"] == 2
+    assert not computed_otherwise(CIRCUIT, implementation_versions_of(CIRCUIT))
 
 
 def _body(index: int) -> tuple[Node, ...]:
@@ -52,19 +59,19 @@ def test_what_a_recursion_computes_with_counts(monkeypatch: pytest.MonkeyPatch) 
     index, kind = next(
         (index, type(node)) for index in indices(Recursion) for node in _body(index) if isinstance(node, Map | Distinct)
     )
-    revised = replace(table._BY_NODE_TYPE[kind], revision=2)
+    revised = replace(table._BY_NODE_TYPE[kind], implementation_version=2)
     monkeypatch.setattr(table, "_BY_NODE_TYPE", {**table._BY_NODE_TYPE, kind: revised})
     assert index in computed_otherwise(CIRCUIT, {})
 
 
-def test_a_function_of_another_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
     circuit = project(upper()).circuit
-    monkeypatch.setattr(functions, "REVISIONS", {"spark_upper": 1, "spark_lower": 1})
+    monkeypatch.setattr(functions, "IMPLEMENTATION_VERSIONS", {"spark_upper": 1, "spark_lower": 1})
     assert computed_otherwise(circuit, {}) == {
         1: "this version of Stepwell computes function spark_upper in another way"
     }
     assert not computed_otherwise(circuit, {"function spark_upper": 1})
-    assert revisions_of(circuit) == {"function spark_upper": 1}
+    assert implementation_versions_of(circuit) == {"function spark_upper": 1}
 
 
 def test_functions_of_another_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +92,7 @@ def test_functions_over_series_are_computed_otherwise_than_before(form: PythonFo
     assert computed_otherwise(circuit, {}) == {
         index: "this version of Stepwell computes functions over pandas objects in another way"
     }
-    assert not computed_otherwise(circuit, revisions_of(circuit))
+    assert not computed_otherwise(circuit, implementation_versions_of(circuit))
 
 
 def test_a_frozen_node_says_of_itself_what_the_node_said() -> None:
@@ -93,7 +100,7 @@ def test_a_frozen_node_says_of_itself_what_the_node_said() -> None:
     kept = {index: "why" for index, node in enumerate(CIRCUIT.nodes) if can_be_frozen(CIRCUIT, {index: ""})}
     frozen = freeze(CIRCUIT, kept)
     frozen.check()
-    assert not revisions_of(frozen) and not computed_otherwise(frozen, {PYTHON: 1})
+    assert not implementation_versions_of(frozen) and not computed_otherwise(frozen, {PYTHON: 1})
     for index, node in enumerate(CIRCUIT.nodes):
         now = frozen.nodes[index]
         assert isinstance(now, Frozen) == (index in kept)

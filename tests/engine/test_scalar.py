@@ -19,7 +19,7 @@ from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Output, View
 from engine.model.node import Expression
 from engine.model.rows import Replicate, ScalarMap, ScalarValue, Source
-from engine.operators import base
+from engine.operators import context as step_context
 from engine.operators.linear import step_replicate
 from engine.operators.scalar import TooManyRows, step_scalar_map, step_scalar_value
 from engine.state.store import DictStore
@@ -118,13 +118,13 @@ def test_a_second_row_is_an_error_while_the_first_one_stays() -> None:
 
 def test_without_a_new_value_a_step_computes_only_the_changed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[int] = []
-    real = base.evaluate
+    real = step_context.evaluate
 
     def counted(predicate: Any, projections: Any, rows: pa.Table) -> pa.Table:
         computed.append(rows.num_rows)
         return real(predicate, projections, rows)
 
-    monkeypatch.setattr(base, "evaluate", counted)
+    monkeypatch.setattr(step_context, "evaluate", counted)
     store, one, other = DictStore(), Values(), Values()
     many: Rows = Counter({(number, "a"): 1 for number in range(100)})
     few: Rows = Counter({(200, "b"): 1, (5, "a"): -1})

@@ -43,7 +43,7 @@ TASK = worker_step(PLAN, 0, placement=placement_of(1), partitions={"seen": 1})
 def message_of(task: WorkerStep, rows: list[tuple[Any, ...]], source: int = 0) -> ExchangeMessage:
     """What stage 0 sends to worker 0."""
     sent = run_stage(task, 0, DictStore(), (), {0: to_table(rows, TYPES)})
-    return ExchangeMessage(source, sent.rows[0])
+    return ExchangeMessage(source, sent.sent[0])
 
 
 def test_arrival_order_of_exchange_messages_does_not_matter() -> None:
@@ -71,7 +71,7 @@ def test_rows_that_a_stage_passes_on_are_the_same_bytes_in_any_order_of_arrival(
     messages = [message_of(task, [(source, "a")], source) for source in range(3)]
     results = [run_stage(task, 1, DictStore(), order, {}) for order in (messages, messages[::-1])]
     assert results[0] == results[1]
-    assert {channel.producer for channel in results[0].rows[0]} == {0, 1}
+    assert {channel.producer for channel in results[0].sent[0]} == {0, 1}
 
 
 def test_errors_name_view_and_step() -> None:
@@ -94,7 +94,7 @@ def test_a_value_that_contains_view_or_step_does_not_hide_the_place(word: str) -
     task = worker_step(plan_stages(circuit), 0, placement=placement_of(1))
     never_there = {0: to_table(Counter({(1, word): -1}), TYPES)}
     sent = run_stage(task, 0, DictStore(), (), never_there)
-    arrived = ExchangeMessage(0, sent.rows[0])
+    arrived = ExchangeMessage(0, sent.sent[0])
     with pytest.raises(NegativeCount) as caught:
         run_stage(task, 1, DictStore(), [arrived], {})
     error = from_wire(to_wire(caught.value), 0)
@@ -110,7 +110,7 @@ def test_output_messages_have_the_declared_types() -> None:
 
 def test_a_stage_says_what_each_view_has_cost_and_how_many_rows_have_changed() -> None:
     arrived = [message_of(TASK, [(1, "a"), (2, "b")])]
-    work = run_stage(TASK, 1, DictStore(), arrived, {}).found.work
+    work = run_stage(TASK, 1, DictStore(), arrived, {}).findings.work
     assert {node: rows for node, (_, rows) in work.items()} == {2: 2, OUTPUT_NODE: 2}, (
         "the view has its operators' time"
     )

@@ -11,7 +11,8 @@ import pytest
 from base.version import EMPTY
 from engine.errors import DataError, StaleTask
 from engine.run.exchange import ExchangeMessage
-from engine.run.tasks import PeerFailed, Readers, StepTask, TaskSetup
+from engine.run.task_setup import TaskSetup
+from engine.run.tasks import PeerFailed, Readers, StepTask
 from storage.database import Database
 from tests.engine.contexts import placement_of
 from tests.engine.resident.local_cluster import Log, folder_of, identity_of, setup_of, step_of

@@ -17,8 +17,8 @@ import pytest
 from engine.model.circuit import Circuit, View
 from engine.model.clock import CLOCK_TYPES, ClockBound, ClockFunction, ClockValue, TemporalFilter
 from engine.model.rows import Source
-from engine.operators.base import StepContext
 from engine.operators.clock_bounds import first_times
+from engine.operators.context import StepContext
 from engine.operators.facts import DivisionFacts, StepFacts
 from engine.operators.temporal_filter import INSIDE, WAITING
 from engine.rows import zset

@@ -241,7 +241,7 @@ def counted() -> Iterator[Counted]:
 
 def trace_of(node: TopK, store: DictStore) -> Trace:
     """The trace of rows of a node without partition columns."""
-    return context_of(node, store).trace(top_k.ROWS_SLOT, [pa.int8(), pa.binary(), *TYPES], (0,), ordered=True)
+    return context_of(node, store).trace(top_k.ROWS_TRACE, [pa.int8(), pa.binary(), *TYPES], (0,), ordered=True)
 
 
 def runs_of(node: TopK, store: DictStore) -> int:

@@ -19,7 +19,7 @@ from base.slots import SLOTS, SlotSet
 from engine.analysis.content import content_of
 from engine.model.circuit import Circuit, View
 from engine.model.placement import Placement
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.facts import DivisionFacts, StepFacts
 from engine.rows import zset
 from engine.run.sources import SourceTable, read_sources

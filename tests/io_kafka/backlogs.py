@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 
-from io_kafka.clients.time_cut import OffsetsSince
+from io_kafka.clients.time_bound import OffsetsSince
 from io_kafka.offsets import TopicPartition
 
 MINUTE_MS = 60_000

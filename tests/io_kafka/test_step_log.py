@@ -175,7 +175,7 @@ def test_the_last_division_may_be_recorded_again_over_less_input() -> None:
     before = division(1, 10, 12)
     for log in (STORY, (*STORY, claim(1))):
         cut = before.with_ends(len(log) - len(STORY), {TopicPartition("in", 0): 11})
-        assert cut.is_cut_of(before)
+        assert cut.is_shortening_of(before)
         state = folded(*log, cut)
         assert state.next_offsets == {TopicPartition("in", 0): 11} and [d.step for d in state.pending] == [1]
         epoch = cut.epoch
@@ -188,7 +188,7 @@ def test_a_pending_division_may_be_recorded_again_over_more_input() -> None:
     for log in (STORY, (*STORY, division(2, 12, 15)), (*STORY, division(2, 12, 15), claim(1))):
         epoch = folded(*log).epoch
         wider = before.with_ends(epoch, {TopicPartition("in", 0): 14})
-        assert wider.is_widening_of(before) and not wider.is_cut_of(before) and not before.is_widening_of(before)
+        assert wider.is_widening_of(before) and not wider.is_shortening_of(before) and not before.is_widening_of(before)
         state = folded(*log, wider)
         state.check()
         assert state.next_offsets == {TopicPartition("in", 0): 14} and [d.step for d in state.pending] == [1]

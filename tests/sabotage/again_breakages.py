@@ -7,7 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 RULES, LOG, VALUE = "io_kafka/step_log/rules.py", "io_kafka/step_log/state.py", "io_kafka/step_log/value.py"
 RECORDS, READING = "io_kafka/step_log/division_records.py", "coordinator/transition/reread_portions.py"
 STEPPING, TASKS, SOURCES = "coordinator/stepping/stepping.py", "engine/run/tasks.py", "engine/run/sources.py"
-TIME_CUT = "io_kafka/clients/time_cut.py"
+TIME_BOUND = "io_kafka/clients/time_bound.py"
 TEST_RULES, TEST_READING = "tests/io_kafka/test_read_again_rules.py", "tests/coordinator/test_reading_again.py"
 TEST_RUNS, TEST_FILLING = "tests/end_to_end/test_reading_again.py", "tests/engine/test_filling.py"
 ONCE, BATCH, RECORDED = "exactly once", "the batch answer", "a step runs what the log says"
@@ -81,7 +81,7 @@ READ_AGAIN = (
         (
             Edit(
                 READING,
-                "        return self._cut.cut(starts, ends, rows)\n",
+                "        return self._cut.find_ends(starts, ends, rows)\n",
                 "        return proportional(starts, ends, rows)\n",
             ),
         ),
@@ -98,7 +98,7 @@ READ_AGAIN = (
         "the-whole-search-for-each-portion",
         "The search for the time of a portion begins anew each time.",
         "a portion costs few questions",
-        (Edit(TIME_CUT, "self.width_ms or 1", "0"),),
+        (Edit(TIME_BOUND, "self.width_ms or 1", "0"),),
         (f"{TEST_READING}::test_a_portion_costs_few_questions",),
     ),
     Breakage(

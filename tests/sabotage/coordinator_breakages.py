@@ -315,7 +315,7 @@ COORDINATOR = (
         "the batch answer",
         (
             Edit(
-                "io_kafka/clients/time_cut.py",
+                "io_kafka/clients/time_bound.py",
                 "return found.low_ms <= last_ms and",
                 "return found.low_ms > last_ms and",
             ),
@@ -871,7 +871,7 @@ COORDINATOR = (
         (
             Edit(
                 "engine/resident/worker/worker.py",
-                "        if self._beside.is_busy():\n",
+                "        if self._background.is_busy():\n",
                 "        if not self._progress.waiting:\n",
             ),
         ),

@@ -307,8 +307,8 @@ DEBEZIUM = (
         (
             Edit(
                 "engine/run/tasks.py",
-                "                if result.found.refused:\n",
-                "                if result.found.refused and stage > self._stages:\n",
+                "                if result.findings.refused:\n",
+                "                if result.findings.refused and stage > self._stages:\n",
             ),
         ),
         (

@@ -45,7 +45,7 @@ ENGINE = (
         "no-memory-is-a-mistake",
         "A worker whose memory does not suffice ends the run, as a mistake of ours would.",
         "goes on",
-        (Edit(f"{WORKER}/control.py", "faults.lost_without_memory(error, self._worker) or error", "error"),),
+        (Edit(f"{WORKER}/coordinator_link.py", "faults.lost_without_memory(error, self._worker) or error", "error"),),
         (f"{END_TO_END}/test_fences.py::test_a_worker_without_memory_is_replaced",),
         tells="WorkerMistake",
     ),

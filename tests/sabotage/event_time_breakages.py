@@ -124,7 +124,7 @@ EVENT_TIME = (
         "the answer of a new view",
         (
             Edit(
-                "engine/analysis/taking.py",
+                "engine/analysis/history_inputs.py",
                 "        if original is not None and isinstance",
                 "        if original is None and isinstance",
             ),

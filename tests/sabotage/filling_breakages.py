@@ -6,7 +6,7 @@ from tests.sabotage.breakage import Breakage, Edit
 
 FEEDS, COMPARING = "engine/operators/feeds.py", "engine/analysis/comparing.py"
 FILLING_CIRCUIT, SWITCHING_CIRCUIT = "engine/analysis/filling_circuit.py", "engine/analysis/switching_circuit.py"
-PROJECT_MATCH, CONTEXT = "engine/analysis/project_match.py", "engine/operators/base.py"
+PROJECT_MATCH, CONTEXT = "engine/analysis/project_match.py", "engine/operators/context.py"
 TESTS = "tests/engine/test_filling.py"
 BEGIN_ONCE = f"{TESTS}::test_young_constants_and_aggregates_without_groups_begin_once"
 TAKES_BACK = f"{TESTS}::test_what_reads_a_changed_view_takes_rows_back"

@@ -644,7 +644,7 @@ KAFKA = (
             Edit(
                 LOG,
                 "        if (record.ranges, record.again, record.counted) == (before.ranges, before.again, before.counted):\n",
-                "        if not record.is_cut_of(before):\n",
+                "        if not record.is_shortening_of(before):\n",
             ),
         ),
         (f"{TEST_LOG}::test_a_pending_division_may_be_recorded_again_over_more_input",),

@@ -143,7 +143,7 @@ LAYOUT = (
         (
             Edit(
                 ROSTER,
-                "return self._without_answer(sorted(self._beside[kind]), kind)",
+                "return self._without_answer(sorted(self._asked_in_background[kind]), kind)",
                 "return self._without_answer(sorted(self.members), kind)",
             ),
         ),
@@ -482,7 +482,7 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/checkpoints/checkpointing.py",
-                "                crew.checkpoints.hurry()\n",
+                "                crew.checkpoints.expedite_fold()\n",
                 "                pass\n",
             ),
         ),

@@ -13,9 +13,9 @@ RECURSIONS = (
         "the batch answer",
         (
             Edit(
-                "engine/operators/base.py",
-                "number = slot if self.part is None else self.part.first_slot + slot",
-                "number = slot if self.part is None else min(self.part.first_slot, 1) + slot",
+                "engine/operators/context.py",
+                "number = trace_number if self.part is None else self.part.first_trace + trace_number",
+                "number = trace_number if self.part is None else min(self.part.first_trace, 1) + trace_number",
             ),
         ),
         ("tests/engine/test_recursion.py::test_a_step_changes_what_the_levels_change",),

@@ -96,7 +96,7 @@ RELEASES = (
         "python-is-no-revision",
         "Functions that another version of Python has planned are kept, and cannot be called.",
         REBUILT,
-        (Edit("engine/analysis/identity.py", '"python": python_in(node, self._project.revisions)', '"python": None'),),
+        (Edit("engine/analysis/identity.py", '"python": python_in(node, self._project.made_with)', '"python": None'),),
         (f"{UPGRADES}::test_functions_of_another_python_are_planned_again",),
     ),
 )

@@ -538,8 +538,8 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/transition/preparation.py",
-                "if crew.programs.have_foreseen():",
-                "if crew.programs.have_foreseen() or True:",
+                "if crew.programs.poll_prefetch():",
+                "if crew.programs.poll_prefetch() or True:",
             ),
         ),
         ("tests/coordinator/test_preparation.py::test_steps_go_on_until_all_workers_have_read_the_documents",),

@@ -40,13 +40,13 @@ from coordinator.stepping import input_topics, inputs, new_nodes, stepping, view
 from coordinator.transition import machine as transition_machine
 from coordinator.transition import transitions
 from engine.model.withholding import NOTHING_WITHHELD
-from engine.operators.base import Findings
+from engine.operators.findings import Findings
 from engine.resident import copies, crew, liveness, mesh, messages, pulse, registration, roster, slots, states
 from engine.resident.crew.checkpoints import CrewCheckpoints
 from engine.resident.crew.slots import CrewSlots
 from engine.resident.crew.steps import CrewSteps
 from engine.resident.transport import Arrived
-from engine.resident.worker.control import Control
+from engine.resident.worker.coordinator_link import CoordinatorLink
 from engine.run import cut, staging, tasks
 from engine.run.stage import StageResult, WorkerStep
 from io_kafka.clients import step_log_reader, topics, transactions, writer
@@ -96,7 +96,7 @@ def replay_that_differs() -> Iterator[None]:
         def run_stage(task: WorkerStep, stage: int, store: Any, inbox: Any, sources: Any) -> StageResult:
             result = real(task, stage, store, inbox, sources)
             return (
-                StageResult(result.rows, {}, Findings()) if stage and task.step.division.number in replays else result
+                StageResult(result.sent, {}, Findings()) if stage and task.step.division.number in replays else result
             )
 
         with broken(stages, "run_stage", run_stage):
@@ -346,12 +346,12 @@ def step_run_twice() -> Iterator[None]:
         workers.steps.give(self._input(workers, self._under_way))
         real(self, action, at, workers)
 
-    def begin_step(self: states.Life, step: int) -> None:
+    def begin_step(self: states.StepState, step: int) -> None:
         self.step = step
 
     with (
         broken(stepping.Stepping, "collect", collect),
-        broken(states.Life, "begin_step", begin_step),
+        broken(states.StepState, "begin_step", begin_step),
         broken(tasks.StepTask, "_follows", lambda self, at: True),
     ):
         yield
@@ -429,14 +429,14 @@ def strangers_accepted() -> Iterator[None]:
             event = replace(event, frame=replace(event.frame, term=self._term))
         real_order(self, event)
 
-    real_order, real_of_peer = Control.take, mesh.Mesh.take
+    real_order, real_of_peer = CoordinatorLink.take, mesh.Mesh.take
     with (
         broken(registration, "same_token", lambda one, other: True),
         broken(registration.Registration, "_refusal", refusal),
         broken(roster.Roster, "_take", take),
         broken(mesh.Mesh, "_introduce", introduce),
         broken(mesh.Mesh, "take", take_of_peer),
-        broken(Control, "take", take_order),
+        broken(CoordinatorLink, "take", take_order),
     ):
         yield
 
@@ -716,7 +716,7 @@ def checkpoint_complete_before_all_have_it() -> Iterator[None]:
         first = next((a[0] for a in answers if a is not None and isinstance(a[0], messages.LayerFolded)), None)
         if first is None:
             return None
-        of_crew._beside.pop(messages.FoldLayer)
+        of_crew._asked_in_background.pop(messages.FoldLayer)
         return dict.fromkeys(self._workers.numbers, first)
 
     with broken(CrewCheckpoints, "poll_folds", folded):
@@ -942,7 +942,7 @@ def databases_that_no_version_needs_kept() -> Iterator[None]:
 @contextmanager
 def copies_kept_after_the_rescale() -> Iterator[None]:
     """A change that is reversed or aborted leaves its copies at their destinations."""
-    with broken(CrewSlots, "unstage", lambda self: None):
+    with broken(CrewSlots, "discard_copies", lambda self: None):
         yield
 
 

@@ -39,7 +39,7 @@ from engine.resident.worker import program_orders
 from engine.run import cut, staging, tasks
 from engine.run.stage import StageResult, WorkerStep
 from faults import points
-from io_kafka.clients import connection_faults, consumed, positioned_consumer, reader, time_cut
+from io_kafka.clients import connection_faults, consumed, positioned_consumer, reader, time_bound
 from io_kafka.outside import Outside
 from storage import committed, database, drafts, durable, folding, host_folder, layer_folders
 from storage.remote import pack, patience, restoring, spool, uploading
@@ -105,7 +105,7 @@ class Thread:
         self._world.wait_for(lambda: not self.is_alive(), timeout)
 
 
-QUICK = ("plan a transition", "look at topics", "foresee")
+QUICK = ("plan a transition", "look at topics", "prefetch_programs")
 """What is done beside the steps of a transition. In most worlds it is over before anything else happens: a world has a few hundred points, and
 the loop would spend most of them on waiting for it."""
 
@@ -243,7 +243,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
             crew.Crew,
             {"bind": _watched(world, crew.Crew.bind)},
         ),
-        (CrewSlots, {"give": _watched_cuts(world, CrewSlots.give)}),
+        (CrewSlots, {"cut": _watched_cuts(world, CrewSlots.cut)}),
         (entry, {"fingerprint": _nothing_differs}),
         (
             tasks,
@@ -255,7 +255,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         ),
         (program_orders, {"measure": stages.measure}),
         (transitions, {"CLEARED_BYTES_MAX": CLEARED_BYTES}),
-        (time_cut, {"TIME_END_MS": TIME_END_MS}),
+        (time_bound, {"TIME_END_MS": TIME_END_MS}),
         (points, {"_obey": world.reached, "_orders": [order]}),
         (tenacity, {"time": clock}),
         (tenacity.nap, {"time": clock}),

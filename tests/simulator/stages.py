@@ -22,12 +22,12 @@ from engine.model.circuit import Output, View
 from engine.model.filling import ContentFeed, Difference, Placed, Switched
 from engine.model.numbers import table_of
 from engine.model.rows import Map, Union
-from engine.operators.base import Findings
 from engine.operators.error_rows import ErrorRows
+from engine.operators.findings import Findings
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.run.exchange import ExchangeMessage, sort_messages
 from engine.run.stage import StageResult, WorkerStep
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from engine.state.store import Store
 from storage.keys import PREFIX_BYTES, key_slot, record_key, table_prefix
 from tests.simulator import circuit
@@ -53,8 +53,8 @@ def run_stage(
             made[index] = [(row, 1) for row in sources[index]]
             continue
         node, inputs = task.plan.circuit.nodes[index], list[Changes]()
-        for slot, producer in enumerate(node.inputs):
-            channel = task.plan.arrivals[index][slot]
+        for input_position, producer in enumerate(node.inputs):
+            channel = task.plan.arrivals[index][input_position]
             inputs.append(made[producer] if channel is None else arrived.get(channel, []))
         if isinstance(node, Output):
             published = list(_published(task, store, index, node, _net(inputs[0])))

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from base.fault import Fault
 from coordinator.measures import PartitionRead, StepMeasured, TopicWritten
 from coordinator.status import StatusBoard, StepTimes
-from engine.operators.base import Work
+from engine.operators.findings import Work
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.metrics.metric import Metric
 from stepwell.service.metrics.names import PARTITIONS_MAX

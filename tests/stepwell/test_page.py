@@ -21,7 +21,7 @@ from coordinator.checkpoints.questions import NoAnswer, Questions, ViewRows
 from coordinator.measures import EVENT_CHARACTERS_MAX, ProjectShown
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
-from engine.operators.base import Work
+from engine.operators.findings import Work
 from stepwell.service.endpoint import Endpoint, who_answers
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.page import access as access_module

@@ -15,13 +15,13 @@ from coordinator.starting.topics.same_topics import refuse_lost_log, settled_top
 from coordinator.starting.topics.schemas import register_schemas
 from coordinator.starting.workers.circuit_file import StateOwner
 from engine.analysis.marking import Marks
-from engine.analysis.release import Revisions
+from engine.analysis.release import ImplementationVersions
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
 from engine.model.numbers import NumberedCircuit
 from engine.operators.facts import RunFacts
 from engine.run.program_document import Outputs
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import TopicIdentity
@@ -79,7 +79,7 @@ def write_owner(
     until: int | None = None,
     *,
     marks: Marks,
-    made_with: Revisions,
+    made_with: ImplementationVersions,
 ) -> None:
     """Writes `circuit.json`, when the log has the layout. `until`, `marks`, `made_with`: see StateOwner."""
     folders = tuple(database_folder(*member) for member in state.current_layout.placed.births.items())

@@ -69,7 +69,7 @@ def bind_workers(
         outcome = bind(offers, expected, final=final, restores=restores)
         if isinstance(outcome, Bound):
             break
-        if final and shrink is not None and crew.recruiting.accompany(shrink.companions()):
+        if final and shrink is not None and crew.recruiting.start_companions(shrink.companions()):
             crew.recruiting.wait_for_companions()
             shrink = None  # once is enough, or never
             continue  # there are tasks enough, and too few on the hosts that have the databases

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from base.whole_file import write_whole
 from engine.analysis.marking import Marks
-from engine.analysis.release import Revisions
+from engine.analysis.release import ImplementationVersions
 
 CIRCUIT_FILE = "circuit.json"
 
@@ -35,7 +35,7 @@ class StateOwner:
     databases: tuple[str, ...]
     until: int | None = None
     marks: Marks = field(default_factory=dict)
-    made_with: Revisions = field(default_factory=dict)
+    made_with: ImplementationVersions = field(default_factory=dict)
 
     def write(self, folder: Path, pid: int) -> None:
         """Writes the file, unless it has this content already. `pid` is this process's."""

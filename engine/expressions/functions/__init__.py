@@ -75,17 +75,17 @@ _BY_NAME = {function.name: function for function in FUNCTIONS}
 _NAMED = re.compile(r"\bspark_\w+")
 
 
-REVISIONS: Mapping[str, int] = {}
+IMPLEMENTATION_VERSIONS: Mapping[str, int] = {}
 """By name, the number of times that the results of a function have changed. State that was computed with other results is then not kept
 (engine/analysis/identity.py). A function that is missing here has never changed."""
 
 
-def revisions_in(sql: str, revisions: Mapping[str, int]) -> dict[str, int]:
-    """The revisions of the functions that the SQL names, as far as `revisions` has them: REVISIONS, or those of another release."""
-    if not revisions:
+def versions_in(sql: str, versions: Mapping[str, int]) -> dict[str, int]:
+    """The versions of the functions that the SQL names, as far as `versions` has them: IMPLEMENTATION_VERSIONS, or those of another release."""
+    if not versions:
         return {}  # a start asks for each expression of a circuit
     named = {*_NAMED.findall(sql), *(signature.function for _, signature in functions_named(sql))}
-    return {name: revisions[name] for name in sorted(named & revisions.keys())}
+    return {name: versions[name] for name in sorted(named & versions.keys())}
 
 
 def register(connection: duckdb.DuckDBPyConnection, sql: str, known: set[str]) -> None:

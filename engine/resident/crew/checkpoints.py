@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from base.version import VersionId
 from engine.resident.crew.workers import Workers
 from engine.resident.frames import Buffer
-from engine.resident.messages import Contents, FoldLayer, FreezeLayer, Hurry, LayerFolded, Read
+from engine.resident.messages import Contents, ExpediteFold, FoldLayer, FreezeLayer, LayerFolded, Read
 
 
 class CrewCheckpoints:
@@ -16,16 +16,16 @@ class CrewCheckpoints:
 
     def freeze(self, version: VersionId, in_error: Collection[str] | None) -> None:
         """Sets every worker's changes since the last version aside as `version`. Called at a drained boundary. `in_error`: the views that have
-        no answer in the version; None if they are those of the version before."""
+        no answer in the version; None if they are those of the previous version."""
         views = None if in_error is None else tuple(sorted(in_error))
         self._workers.ask(FreezeLayer(version=version, in_error=views))
 
-    def hurry(self) -> None:
-        """Something waits for the fold under way."""
-        self._workers.send(Hurry())
+    def expedite_fold(self) -> None:
+        """Has the fold under way do nothing more than it must, because something waits for it."""
+        self._workers.send(ExpediteFold())
 
     def begin_fold(self, *, may_rewrite: bool) -> None:
-        """Makes the frozen changes durable, beside the steps. `poll_folds` tells when it is over. `may_rewrite`: whether files that are mostly
+        """Makes the frozen changes durable in the background. `poll_folds` reports when it is over. `may_rewrite`: whether files that are mostly
         free may be rewritten."""
         self._workers.roster.begin(FoldLayer, dict.fromkeys(self._workers.numbers, FoldLayer(may_rewrite=may_rewrite)))
 
@@ -43,12 +43,12 @@ class CrewCheckpoints:
         return self._workers.roster.workers_asked(FoldLayer)
 
     def begin_read(self, views: Sequence[str], revision: int, *, checks_errors: bool) -> None:
-        """Has every worker read the views of a revision, beside the steps. `contents` tells when that is over. `checks_errors`: as in
+        """Has every worker read the views of a revision in the background. `poll_read` reports when that is over. `checks_errors`: as in
         `read_views`."""
         order = Read(views=tuple(views), revision=revision, checks_errors=checks_errors)
         self._workers.roster.begin(Read, dict.fromkeys(self._workers.numbers, order))
 
-    def contents(self) -> dict[int, tuple[Contents, tuple[Buffer, ...]]] | None:
+    def poll_read(self) -> dict[int, tuple[Contents, tuple[Buffer, ...]]] | None:
         """The answers to `begin_read`; None until all workers have answered. Raises the fault of the lowest worker that had one."""
         self._workers.roster.poll(0.0)
         return self._workers.roster.poll_answers(Read)

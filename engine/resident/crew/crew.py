@@ -54,7 +54,7 @@ from engine.resident.messages import (
 from engine.resident.pulse import CoordinatorPulse
 from engine.resident.roster import Roster
 from engine.resident.transport import Connection, Event, Events, Transport
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from storage.database import FencedState
 from storage.identity import NamedDatabase, UnneededDatabase
 
@@ -91,7 +91,12 @@ class Crew:
         silence_s = limits.liveness.silence_s
         assignment = Assignment(setup, term, transport.address, secrets.token_hex(16), silence_s=silence_s, looks=False)
         self._roster = Roster(
-            term, Events(transport), limits.liveness, outside, strangers=self._take_stranger, look=self._look
+            term,
+            Events(transport),
+            limits.liveness,
+            outside,
+            on_unknown_connection=self._take_unknown,
+            on_poll=self._expire_connections,
         )
         self.recruiting = Recruiting(
             tasks, launcher, assignment, register_s=limits.register_s, outside=outside, poll=self._roster.poll
@@ -109,10 +114,10 @@ class Crew:
         """Returns the connections of all workers and candidates. Another thread asks for them."""
         return [member.connection for member in list(self._roster.members.values())] + self.recruiting.connections
 
-    def _take_stranger(self, event: Event) -> None:
+    def _take_unknown(self, event: Event) -> None:
         self.recruiting.take(event)
 
-    def _look(self) -> None:
+    def _expire_connections(self) -> None:
         self.recruiting.expire()
 
     @property
@@ -145,7 +150,7 @@ class Crew:
     def bind(self, workers: Mapping[int, int], databases: Mapping[int, NamedDatabase]) -> None:
         """Makes candidates workers: from each worker's number to the candidate's serial number. All other candidates are sent away."""
         assert workers.keys() == databases.keys() and len(set(workers.values())) == len(workers), f"{workers}"
-        by_serial = {candidate.serial: candidate for candidate in self.recruiting.end()}
+        by_serial = {candidate.serial: candidate for candidate in self.recruiting.close_registration()}
         for number in sorted(workers):
             candidate = by_serial.pop(workers[number])
             registered = candidate.registered
@@ -200,7 +205,7 @@ class Crew:
         self.open(new.base, self.fence(sorted(workers)))
 
     def enter(self, numbers: Iterable[int], step: int) -> None:
-        """The databases of these workers, which have no state, take their place before the step."""
+        """Sets the empty databases of these workers to `step`."""
         self._roster.ask_each(dict.fromkeys(sorted(numbers), Enter(step=step)))
         self.programs.catch_up(numbers, step)
 
@@ -223,5 +228,5 @@ class Crew:
         self.recruiting.cancel()
 
     def check(self) -> None:
-        """Takes what has arrived, without waiting. Raises TaskLost if a worker was lost."""
+        """Receives what has arrived, without waiting. Raises TaskLost if a worker was lost."""
         self._roster.poll(0.0)

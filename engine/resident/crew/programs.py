@@ -1,11 +1,11 @@
-"""What the workers of a crew run: they adopt a program, tell how large differences are, and clear what a transition leaves behind."""
+"""What the workers of a crew run: they adopt a program, report how large differences are, and clear what a transition leaves behind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from engine.resident.crew.workers import Workers
-from engine.resident.messages import AdoptProgram, ClearTables, Foresee, MeasureDifferences, Size
+from engine.resident.messages import AdoptProgram, ClearTables, MeasureDifferences, PrefetchPrograms, Size
 
 
 class CrewPrograms:
@@ -16,14 +16,14 @@ class CrewPrograms:
         self._order: AdoptProgram | None = None
         self.readable = frozenset({revision})
 
-    def foresee(self, topic: str, digests: Sequence[str]) -> None:
-        """The workers begin to read these documents beside the steps. `have_foreseen` tells when that is over."""
-        order = Foresee(topic=topic, digests=tuple(digests))
-        self._workers.roster.begin(Foresee, dict.fromkeys(self._workers.numbers, order))
+    def prefetch(self, topic: str, digests: Sequence[str]) -> None:
+        """The workers begin to read these documents in the background. `poll_prefetch` reports when that is over."""
+        order = PrefetchPrograms(topic=topic, digests=tuple(digests))
+        self._workers.roster.begin(PrefetchPrograms, dict.fromkeys(self._workers.numbers, order))
 
-    def have_foreseen(self) -> bool:
+    def poll_prefetch(self) -> bool:
         """Raises the fault of a worker that had one."""
-        return self._workers.poll_answers(Foresee) is not None
+        return self._workers.poll_answers(PrefetchPrograms) is not None
 
     def adopt(self, order: AdoptProgram) -> None:
         """All workers run this program from the next step on. Called at a drained boundary."""

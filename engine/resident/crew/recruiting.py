@@ -79,7 +79,7 @@ class Recruiting:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Those that have told what their hosts hold, in the order of their registration."""
+        """The candidates that have reported what their hosts hold, in the order of their registration."""
         return self._registration.candidates
 
     @property
@@ -122,7 +122,7 @@ class Recruiting:
         wait_s = self._register_s if shrink is None else max(self._register_s, shrink.after_s)
         self._register_until = began + wait_s
         if shrink is not None:
-            self._start_companions(shrink, began)
+            self._start_missing_companions(shrink, began)
         self._wait_for_all(wait_s)
 
     def _wait_for_all(self, wait_s: float) -> None:
@@ -130,14 +130,14 @@ class Recruiting:
         if not self._wait_for_count(self._tasks):
             raise NoSlots(self._tasks, len(self.candidates), self._launcher.slots_now(), wait_s)
 
-    def _start_companions(self, shrink: Shrink, began: float) -> None:
+    def _start_missing_companions(self, shrink: Shrink, began: float) -> None:
         """Has candidates start the tasks that are missing, as soon as that is due and they suffice."""
         self._wait_for_count(self._tasks, began + shrink.after_s)
         while (count := len(self.candidates)) < self._tasks:
-            if self.accompany(shrink.companions()) or not self._wait_for_count(count + 1):
+            if self.start_companions(shrink.companions()) or not self._wait_for_count(count + 1):
                 return
 
-    def accompany(self, companions: Mapping[Candidate, int] | None) -> bool:
+    def start_companions(self, companions: Mapping[Candidate, int] | None) -> bool:
         """Has each of these candidates start so many companions. From now on they are waited for as all tasks are at the start. There may be
         none, because the candidates are enough. Returns False for None: no companions would help."""
         if companions is None:
@@ -178,8 +178,8 @@ class Recruiting:
     def _check_jobs(self) -> None:
         for job in self._jobs:
             if job.failure is not None:
-                if (unequal := _unequal(job.failure)) is not None:
-                    raise unequal from job.failure
+                if (mismatch := _release_mismatch(job.failure)) is not None:
+                    raise mismatch from job.failure
                 raise TaskLost(
                     f"the Spark job of a worker ended before all workers had registered: {_text_of(job.failure)}"
                 ) from job.failure
@@ -208,7 +208,7 @@ class Recruiting:
         for candidate in self._registration.end():
             self.send_away(candidate)
 
-    def end(self) -> list[Candidate]:
+    def close_registration(self) -> list[Candidate]:
         """All candidates, which are to become workers or to be sent away. No further one is accepted."""
         return self._registration.end()
 
@@ -221,12 +221,12 @@ class Recruiting:
             job.cancel()
 
 
-def _unequal(failure: Exception) -> UnequalReleases | None:
+def _release_mismatch(failure: Exception) -> UnequalReleases | None:
     """The fault of a task that has ended because its release has other messages; None if it has ended for another reason."""
     other = _OTHER_WIRE.search(str(failure))
     return None if other is None else UnequalReleases(other["what"])
 
 
 def _text_of(failure: Exception) -> str:
-    unequal = _unequal(failure)
-    return unequal.message if unequal is not None else str(failure)[:FAILURE_CHARACTERS_MAX] or type(failure).__name__
+    mismatch = _release_mismatch(failure)
+    return mismatch.message if mismatch is not None else str(failure)[:FAILURE_CHARACTERS_MAX] or type(failure).__name__

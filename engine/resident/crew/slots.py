@@ -1,4 +1,4 @@
-"""Slots go from one worker of a crew to another: weighed and copied beside the steps, and cut between two steps."""
+"""Slots go from one worker of a crew to another: weighed and copied in the background, and cut between two steps."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from engine.errors import TaskLost
 from engine.resident.crew.workers import Workers
 from engine.resident.messages import (
     CopySlots,
+    DiscardCopies,
+    EstimateSlotBytes,
     GiveSlots,
     ReleaseSlots,
     SlotsCopied,
     TakeSlots,
-    Unstage,
     UsePlacement,
-    Weigh,
 )
 from storage.transaction import CutNumber
 
@@ -25,27 +25,29 @@ class CrewSlots:
         self._workers = workers
 
     def begin_weighing(self, slots: Mapping[int, SlotSet]) -> None:
-        """Has workers estimate the bytes of some of their slots, beside the steps. `poll_weights` tells when that is over."""
-        self._workers.roster.begin(Weigh, {number: Weigh(slots=its) for number, its in slots.items()})
+        """Has workers estimate the bytes of some of their slots in the background. `poll_weights` reports when that is over."""
+        self._workers.roster.begin(
+            EstimateSlotBytes, {number: EstimateSlotBytes(slots=its) for number, its in slots.items()}
+        )
 
     def poll_weights(self) -> int | None:
         """The bytes of all slots that `begin_weighing` named; None until all workers have answered. Raises the fault of a worker."""
-        answers = self._workers.poll_answers(Weigh)
+        answers = self._workers.poll_answers(EstimateSlotBytes)
         return None if answers is None else sum(answer.total_bytes for answer in answers.values())
 
     def begin_copying(self, source: int, order: CopySlots) -> None:
-        """Has a worker send copies of slots to another, beside the steps. `poll_copies` tells when that is over."""
+        """Has a worker send copies of slots to another in the background. `poll_copies` reports when that is over."""
         self._workers.roster.begin(CopySlots, {source: order})
 
     def poll_copies(self) -> dict[int, SlotsCopied]:
         """What the sources have copied that have answered since the last call. Raises the fault of a worker."""
         return self._workers.poll_each(CopySlots)
 
-    def unstage(self) -> None:
+    def discard_copies(self) -> None:
         """All workers discard what was copied and has not moved. No copying is under way."""
-        self._workers.ask(Unstage())
+        self._workers.ask(DiscardCopies())
 
-    def give(
+    def cut(
         self, number: CutNumber, slots: SlotSet, source: int, destination: int, *, bytes_max: int
     ) -> tuple[SlotSet, int]:
         """A cut: some of the slots, with their state, go from one worker to the other. Returns which ones, and the bytes that were sent. The

@@ -65,7 +65,7 @@ class CrewSteps:
         return outputs
 
     def _take(self, number: int, step: int) -> WorkerOutput | Exception | None:
-        popped = self._workers.roster.pop(number, RunStep)
+        popped = self._workers.roster.take_outcome(number, RunStep)
         if isinstance(popped, Failed):
             return faults.from_wire(popped.fault, number)
         answer, buffers = popped

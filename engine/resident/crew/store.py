@@ -20,18 +20,18 @@ class CrewStore:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
 
-    def begin(self, version: VersionId, former: Mapping[int, str], prefixes: Mapping[int, str]) -> None:
-        """The workers of `prefixes` begin to upload their state of a version, beside the steps. `poll` tells when that is over. `former`: the
-        chains of the version that was stored before, by worker."""
+    def begin_upload(self, version: VersionId, former: Mapping[int, str], prefixes: Mapping[int, str]) -> None:
+        """The workers of `prefixes` begin to upload their state of a version in the background. `poll_upload` reports when that is over.
+        `former`: the chains of the version that was stored before, by worker."""
         orders = {
             number: StoreVersion(version=version, former=former.get(number), prefix=prefix)
             for number, prefix in prefixes.items()
         }
         self._workers.roster.begin(StoreVersion, orders)
 
-    def poll(self) -> dict[int, VersionStored] | None:
-        """The answers to `begin`; None until all have answered, also if one has failed, because the next upload comes after all of them. A
-        worker that has left meanwhile is not among them. Raises the fault of the lowest worker that had one, and TaskLost if a worker was
+    def poll_upload(self) -> dict[int, VersionStored] | None:
+        """The answers to `begin_upload`; None until all have answered, also if one has failed, because the next upload comes after all of them.
+        A worker that has left meanwhile is not among them. Raises the fault of the lowest worker that had one, and TaskLost if a worker was
         lost."""
         self._workers.roster.poll(0.0)
         answers = self._workers.roster.poll_answers(StoreVersion)

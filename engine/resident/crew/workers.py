@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.model.placement import Placement
-from engine.resident.messages import A, BesideOrder, Notice, Order
+from engine.resident.messages import A, BackgroundOrder, Notice, Order
 from engine.resident.roster import Roster
 
 
@@ -43,7 +43,7 @@ class Workers:
         for number in self.numbers:
             self.roster.send(number, order)
 
-    def poll_answers(self, kind: type[BesideOrder[A]]) -> dict[int, A] | None:
+    def poll_answers(self, kind: type[BackgroundOrder[A]]) -> dict[int, A] | None:
         """The answers to the orders that `Roster.begin` has given; None until all workers have answered. Raises the fault of a worker as soon as
         it is there, without waiting for the others, and TaskLost if a worker was lost."""
         self.roster.poll(0.0)
@@ -51,7 +51,7 @@ class Workers:
         answers = self.roster.poll_answers(kind)
         return None if answers is None else {number: answer for number, (answer, _) in answers.items()}
 
-    def poll_each(self, kind: type[BesideOrder[A]]) -> dict[int, A]:
+    def poll_each(self, kind: type[BackgroundOrder[A]]) -> dict[int, A]:
         """The answers to the orders that `Roster.begin` has given which are there and were not taken yet. Raises as `poll_answers`."""
         self.roster.poll(0.0)
         self.roster.raise_failures(kind)

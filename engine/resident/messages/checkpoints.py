@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base.slots import SlotSet
 from base.version import VersionId
-from engine.resident.messages.message import Answer, BesideOrder, Notice, Order
+from engine.resident.messages.message import Answer, BackgroundOrder, Notice, Order
 
 
 class LayerFrozen(Answer):
@@ -12,7 +12,7 @@ class LayerFrozen(Answer):
 
 
 class FreezeLayer(Order[LayerFrozen]):
-    """`in_error`: the views that have no answer in the version; None if they are those of the version before."""
+    """`in_error`: the views that have no answer in the version; None if they are those of the previous version."""
 
     version: VersionId
     in_error: tuple[str, ...] | None
@@ -28,15 +28,15 @@ class LayerFolded(Answer):
     free_bytes: int
 
 
-class FoldLayer(BesideOrder[LayerFolded]):
-    """Begins a fold, which runs beside the steps. `LayerFolded` or `Failed` answers when it is over. `may_rewrite`: whether the file may be
+class FoldLayer(BackgroundOrder[LayerFolded]):
+    """Begins a fold, which runs in the background. `LayerFolded` or `Failed` answers when it is over. `may_rewrite`: whether the file may be
     rewritten after it, if much of it is free."""
 
     may_rewrite: bool
 
 
-class Hurry(Notice):
-    """Something waits for the fold under way, so it does nothing more than it must. It has no answer."""
+class ExpediteFold(Notice):
+    """The fold under way does nothing more than it must, because something waits for it. The notice has no answer."""
 
 
 class Contents(Answer):
@@ -46,9 +46,9 @@ class Contents(Answer):
     owned: SlotSet
 
 
-class Read(BesideOrder[Contents]):
-    """Reads what kept views hold as of the last complete checkpoint, beside the steps. `Contents` or `Failed` answers. `revision`: the one whose
-    views they are. `checks_errors`: as in `read_views`."""
+class Read(BackgroundOrder[Contents]):
+    """Reads what kept views hold as of the last complete checkpoint, in the background. `Contents` or `Failed` answers. `revision`: the one
+    whose views they are. `checks_errors`: as in `read_views`."""
 
     revision: int
     checks_errors: bool

@@ -2,7 +2,7 @@
 
     Notice         coordinator -> worker    It has no answer.
     Order[A]       coordinator -> worker    It is answered once, by A or by `Failed`. Orders are carried out one after another.
-    BesideOrder[A] coordinator -> worker    An order that is carried out beside the steps.
+    BackgroundOrder[A] coordinator -> worker    An order that is carried out in the background.
     Answer         worker -> coordinator    Each class answers one class of order.
     Report         worker -> coordinator    It answers nothing.
     PeerMessage    worker -> worker
@@ -70,12 +70,12 @@ class Order(Message, Generic[A], is_base=True):
             _ANSWERED[each] = cls
 
 
-class BesideOrder(Order[A], Generic[A], is_base=True):
-    """An order that a worker carries out in a thread of its own, beside the steps."""
+class BackgroundOrder(Order[A], Generic[A], is_base=True):
+    """An order that a worker carries out in a thread of its own, in the background."""
 
 
 class Notice(Message, is_base=True):
-    """A message of the coordinator to a worker. It has no answer."""
+    """A message of the coordinator to a worker, without an answer."""
 
 
 class Report(Message, is_base=True):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from base.options import OutputFormatName
-from engine.resident.messages.message import Answer, BesideOrder, Order
+from engine.resident.messages.message import Answer, BackgroundOrder, Order
 from io_kafka.formats.encodings import SchemaIds
 from io_kafka.formats.table import ids_of, name_of
 
 
-class Foreseen(Answer):
+class ProgramsPrefetched(Answer):
     digests: tuple[str, ...]
 
 
-class Foresee(BesideOrder[Foreseen]):
-    """Read these documents of the topic beside the steps, so that their programs can be adopted without waiting for them."""
+class PrefetchPrograms(BackgroundOrder[ProgramsPrefetched]):
+    """Reads these documents of the topic in the background, so that their programs can be adopted without waiting for them."""
 
     topic: str
     digests: tuple[str, ...]
@@ -46,7 +46,7 @@ class AdoptProgram(Order[ProgramAdopted]):
     `first`: the first step of the program, which is before `step` if the worker has opened a later version. `topics`: of the sources, by handle.
     `partitions`, `schema_ids`: of the outputs, by handle; see RunFacts. `revision`: the one that is in force in these steps.
     `readable`: by which document the views of a revision are read, of those that a version may have. `later`: documents of programs that follow.
-    What no Foresee has named before is read now."""
+    What no PrefetchPrograms has named before is read now."""
 
     topic: str
     digest: str
@@ -87,6 +87,6 @@ class DifferencesMeasured(Answer):
 
 
 class MeasureDifferences(Order[DifferencesMeasured]):
-    """How large the differences are that the nodes with these numbers hold."""
+    """Asks how large the differences are that the nodes with these numbers hold."""
 
     numbers: tuple[int, ...]

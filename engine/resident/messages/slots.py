@@ -1,28 +1,28 @@
-"""Slots go from one worker to another: copies of their state beside the steps, and the cuts that move them (copies.py, slots.py)."""
+"""Slots go from one worker to another: copies of their state in the background, and the cuts that move them (copies.py, slots.py)."""
 
 from __future__ import annotations
 
 from base.slots import SlotSet
 from engine.model.placement import Placement
 from engine.resident.messages.life import WireFault
-from engine.resident.messages.message import Answer, BesideOrder, Notice, Order, PeerMessage
+from engine.resident.messages.message import Answer, BackgroundOrder, Notice, Order, PeerMessage
 from storage.transaction import CutNumber
 
 
 class UsePlacement(Notice):
-    """The placement from now on. It has no answer, because each step names the placement that it has."""
+    """The placement from now on. The notice has no answer, because each step names the placement that it has."""
 
     placement: Placement
 
 
-class Weighed(Answer):
+class SlotBytesEstimated(Answer):
     """`total_bytes`: of the slots that the order names."""
 
     total_bytes: int
 
 
-class Weigh(BesideOrder[Weighed]):
-    """Estimates the bytes of each slot, beside the steps. The answer has the sum over `slots`."""
+class EstimateSlotBytes(BackgroundOrder[SlotBytesEstimated]):
+    """Estimates the bytes of each slot in the background. The answer has the sum over `slots`."""
 
     slots: SlotSet
 
@@ -35,8 +35,8 @@ class SlotsCopied(Answer):
     is_done: bool
 
 
-class CopySlots(BesideOrder[SlotsCopied]):
-    """Copies of a portion go to worker `to`, beside the steps: `bytes_max` more, about, and at least one run. If all portions before it are
+class CopySlots(BackgroundOrder[SlotsCopied]):
+    """Copies of a portion go to worker `to` in the background: `bytes_max` more, about, and at least one run. If all portions before it are
     done, a new one begins, with the first of these slots that have about `bytes_wanted` together, and at least one; its runs are pinned then."""
 
     slots: SlotSet
@@ -45,11 +45,11 @@ class CopySlots(BesideOrder[SlotsCopied]):
     bytes_max: int
 
 
-class Unstaged(Answer):
+class CopiesDiscarded(Answer):
     """The worker has no copies any more."""
 
 
-class Unstage(Order[Unstaged]):
+class DiscardCopies(Order[CopiesDiscarded]):
     """Discards the copies that the worker has taken, and forgets those that it has sent."""
 
 
@@ -114,7 +114,7 @@ class Copies(PeerMessage):
     is_last: bool
 
 
-class Staged(PeerMessage):
-    """The sender has stored the copies of one order; or it could not, and says why."""
+class CopyReceived(PeerMessage):
+    """The sender has stored the copies of one order, or reports why it could not."""
 
     fault: WireFault | None

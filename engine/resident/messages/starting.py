@@ -25,7 +25,7 @@ class NewDatabase(NamedTuple):
 
 
 class Register(Report):
-    """`address` is that of the worker's listener for its peers. `fingerprint`, `release`: see fingerprint.py. `host` is for people, and
+    """`address` is that of the worker's listener for its peers. `fingerprint`, `release`: see fingerprint.py. `host` is for users, and
     `folder` is the path in which the host keeps the databases of the pipeline. `folder_name`: see storage/host_folder.py. `free_bytes`: on its
     disk. If the folder cannot be used, `folder_fault` says why, and the others are empty. `is_companion`: see Accompany."""
 
@@ -42,7 +42,7 @@ class Register(Report):
     is_companion: bool
 
     def is_on(self, host: str) -> bool:
-        """Whether somebody may mean the sender's host by this: its name, its address, or the path of a folder that holds its databases."""
+        """Whether a user may mean the sender's host by this: its name, its address, or the path of a folder that holds its databases."""
         named = PurePosixPath(host)
         if named.is_absolute():
             return PurePosixPath(self.folder).is_relative_to(named)

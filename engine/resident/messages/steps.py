@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.operators.base import TimeReport, Work
 from engine.operators.error_rows import ErrorRows
+from engine.operators.findings import TimeReport, Work
 from engine.resident.messages.message import Answer, Order, PeerMessage
 from engine.run.sources import Checksum, PartitionReading
 from engine.run.step_input import StepInput

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base.version import VersionId
-from engine.resident.messages.message import Answer, BesideOrder
+from engine.resident.messages.message import Answer, BackgroundOrder
 
 
 class VersionStored(Answer):
@@ -14,7 +14,7 @@ class VersionStored(Answer):
     bytes: int
 
 
-class StoreVersion(BesideOrder[VersionStored]):
+class StoreVersion(BackgroundOrder[VersionStored]):
     """Uploads the worker's state of a complete version, beside the steps. `former`: the chain of the version that was stored before, which the
     new one may go on from. `prefix`: with which the names of new objects begin. `VersionStored` or `Failed` answers."""
 
@@ -27,7 +27,7 @@ class DatabaseRestored(Answer):
     """The database is there, at the version of the chain."""
 
 
-class RestoreDatabase(BesideOrder[DatabaseRestored]):
+class RestoreDatabase(BackgroundOrder[DatabaseRestored]):
     """Makes the worker's database of what the store has. `version`: the one that is wanted. A database of the worker that is there is removed,
     unless the coordinator `trusts` it and it can open the version. The worker has no database open. `DatabaseRestored` or `Failed` answers."""
 

@@ -1,9 +1,10 @@
 """One worker: it takes orders of the coordinator and answers them. `messages/` beside this folder has the orders, and `crew/` gives them.
 
 worker.py                             the loop over its orders
-appointment.py control.py             what it was made of, and its connection to the coordinator
+assignment.py connections.py           what the coordinator has made of it, and how it is connected
+coordinator_link.py                   its connection to the coordinator
 state.py                              what it is and has at present
-beside.py                             what runs beside its orders
+background.py                         what runs in the background of its orders
 handlers.py                           which method carries out which order
 start_orders.py end_orders.py         from its database to its peers; the end of the worker
 step_orders.py program_orders.py      steps, and what they run

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.errors import StaleTask
 from engine.resident.folds import Folds
 from engine.resident.frames import Buffer
-from engine.resident.messages import Contents, FoldLayer, FreezeLayer, Hurry, LayerFolded, LayerFrozen, Read
+from engine.resident.messages import Contents, ExpediteFold, FoldLayer, FreezeLayer, LayerFolded, LayerFrozen, Read
 from engine.resident.worker.handlers import Job, carries_out
 from engine.resident.worker.state import WorkerState
 from engine.run.contents import read_views
@@ -21,8 +21,8 @@ class CheckpointOrders:
 
     @carries_out
     def freeze(self, order: FreezeLayer) -> LayerFrozen:
-        life, version = self.state.life, order.version
-        assert life.at_boundary and version.step == life.step, f"{order} before step {life.step}"
+        step_state, version = self.state.step_state, order.version
+        assert step_state.at_boundary and version.step == step_state.step, f"{order} before step {step_state.step}"
         self._set_aside(order)
         return LayerFrozen(version=version)
 
@@ -47,7 +47,7 @@ class CheckpointOrders:
         return lambda: (self.folds.fold(self.state.open_database, looks=looks), ())
 
     @carries_out
-    def hurry(self, order: Hurry) -> None:
+    def hurry(self, order: ExpediteFold) -> None:
         self.folds.hurry()
 
     @carries_out

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from base.slots import NO_SLOTS
 from engine.resident.messages import Leave, Left, Stop, Stopped
 from engine.resident.states import State
-from engine.resident.worker.control import Control
+from engine.resident.worker.coordinator_link import CoordinatorLink
 from engine.resident.worker.handlers import Later, carries_out
 from engine.resident.worker.state import WorkerState
 from storage.database import Database
@@ -19,7 +19,7 @@ class EndOrders:
     """An order to stop is answered when the worker has run the steps until there."""
 
     state: WorkerState
-    control: Control
+    control: CoordinatorLink
 
     @carries_out
     def leave(self, order: Leave) -> Left:
@@ -29,17 +29,17 @@ class EndOrders:
         state.database = None
         Database.close(state.folder)
         state.host_folder.remove(UnneededDatabase(state.number, state.birth, state.identity))
-        state.life.stop(state.life.step)
+        state.step_state.stop(state.step_state.step)
         return Left()
 
     @carries_out
     def stop(self, order: Stop) -> Later:
-        self.state.life.stop(order.step)
+        self.state.step_state.stop(order.step)
         answer_if_stopped(self.state, self.control)
         return Later.LATER
 
 
-def answer_if_stopped(state: WorkerState, control: Control) -> None:
+def answer_if_stopped(state: WorkerState, control: CoordinatorLink) -> None:
     """Answers an order to stop as soon as the worker has come to its step."""
-    if state.life.state is State.STOPPED:
-        control.answer(Stopped(step=state.life.step))
+    if state.step_state.state is State.STOPPED:
+        control.answer(Stopped(step=state.step_state.step))

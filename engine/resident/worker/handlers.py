@@ -6,7 +6,7 @@
 The result says how the order is answered:
 
     its answer                 at once
-    Job[its answer]            by what the job returns; it runs in a thread of its own. Only orders that derive from BesideOrder have it
+    Job[its answer]            by what the job returns; it runs in a thread of its own. Only orders that derive from BackgroundOrder have it
     Later                      by the method itself, then or later
     None                       not at all: the message is a Notice
 
@@ -21,10 +21,10 @@ from enum import Enum
 from typing import Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from engine.resident.frames import Buffer
-from engine.resident.messages import A, Answer, BesideOrder, Message, Notice, Order
+from engine.resident.messages import A, Answer, BackgroundOrder, Message, Notice, Order
 
 Job: TypeAlias = Callable[[], tuple[A, tuple[Buffer, ...]]]
-"""What an order that is carried out beside the steps does: it returns the answer and the buffers of its frame."""
+"""What an order that is carried out in the background does: it returns the answer and the buffers of its frame."""
 
 
 class Later(Enum):
@@ -81,7 +81,7 @@ def _check(method: str, order: type[Message], result: Any) -> None:
         return
     is_job = get_origin(result) is not None and not _is_answer(get_args(result) or (result,))
     if is_job:
-        assert issubclass(order, BesideOrder), f"{method}: {order.__name__} is not carried out beside the steps"
+        assert issubclass(order, BackgroundOrder), f"{method}: {order.__name__} is not carried out in the background"
         result = get_args(get_args(result)[1])[0]
     answers = get_args(result) or (result,)
     assert answers == order.answers, f"{method} gives {answers}, and {order.__name__} is answered by {order.answers}"

@@ -11,10 +11,10 @@ from engine.resident.messages import (
     AdoptProgram,
     ClearTables,
     DifferencesMeasured,
-    Foresee,
-    Foreseen,
     MeasureDifferences,
+    PrefetchPrograms,
     ProgramAdopted,
+    ProgramsPrefetched,
     Size,
     TablesCleared,
 )
@@ -37,7 +37,9 @@ class ProgramOrders:
     @carries_out
     def adopt(self, order: AdoptProgram) -> ProgramAdopted:
         state = self.state
-        assert state.life.at_boundary and order.step == state.life.step, f"{order.kind} before step {state.life.step}"
+        assert state.step_state.at_boundary and order.step == state.step_state.step, (
+            f"{order.kind} before step {state.step_state.step}"
+        )
         ids = {handle: each.ids() for handle, each in order.schema_ids.items()}
         outputs = Outputs(topics=order.topics, partitions=order.partitions, schema_ids=ids)
         document = state.programs.adopt(order, self.readers.present)
@@ -49,16 +51,16 @@ class ProgramOrders:
         return ProgramAdopted(step=order.step)
 
     @carries_out
-    def foresee(self, order: Foresee) -> Job[Foreseen]:
+    def prefetch(self, order: PrefetchPrograms) -> Job[ProgramsPrefetched]:
         # The consumer of the steps is not asked, because they go on. What is read again has another one, and nothing is read again yet.
         settings = replace(self.state.setup.kafka, is_second=True)
 
-        def foresee() -> tuple[Foreseen, tuple[Buffer, ...]]:
+        def prefetch() -> tuple[ProgramsPrefetched, tuple[Buffer, ...]]:
             with closing(self.readers.make(settings)) as reader:
-                self.state.programs.foresee(order, reader)
-            return Foreseen(digests=order.digests), ()
+                self.state.programs.prefetch(order, reader)
+            return ProgramsPrefetched(digests=order.digests), ()
 
-        return foresee
+        return prefetch
 
     @carries_out
     def clear(self, order: ClearTables) -> TablesCleared:
@@ -68,5 +70,5 @@ class ProgramOrders:
     @carries_out
     def measure(self, order: MeasureDifferences) -> DifferencesMeasured:
         with self.state.open_database.transaction() as transaction:
-            sizes = measure(self.state.setup, transaction, self.state.life.step, order.numbers)
+            sizes = measure(self.state.setup, transaction, self.state.step_state.step, order.numbers)
         return DifferencesMeasured(sizes=tuple(Size(*size) for size in sizes))

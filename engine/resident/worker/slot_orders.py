@@ -8,18 +8,18 @@ from engine.resident.copies import SlotCopier
 from engine.resident.folds import Folds
 from engine.resident.frames import Buffer
 from engine.resident.messages import (
+    CopiesDiscarded,
     CopySlots,
+    DiscardCopies,
+    EstimateSlotBytes,
     Given,
     GiveSlots,
     Released,
     ReleaseSlots,
+    SlotBytesEstimated,
     Taken,
     TakeSlots,
-    Unstage,
-    Unstaged,
     UsePlacement,
-    Weigh,
-    Weighed,
 )
 from engine.resident.slot_weights import SlotWeights
 from engine.resident.slots import SlotMover
@@ -40,9 +40,9 @@ class SlotOrders:
         self.state.placement = order.placement
 
     @carries_out
-    def weigh(self, order: Weigh) -> Job[Weighed]:
-        def weigh() -> tuple[Weighed, tuple[Buffer, ...]]:
-            return Weighed(total_bytes=self.weights.count(self.state.open_database, order.slots)), ()
+    def weigh(self, order: EstimateSlotBytes) -> Job[SlotBytesEstimated]:
+        def weigh() -> tuple[SlotBytesEstimated, tuple[Buffer, ...]]:
+            return SlotBytesEstimated(total_bytes=self.weights.count(self.state.open_database, order.slots)), ()
 
         return weigh
 
@@ -52,9 +52,9 @@ class SlotOrders:
         return Later.LATER
 
     @carries_out
-    def unstage(self, order: Unstage) -> Unstaged:
+    def discard_copies(self, order: DiscardCopies) -> CopiesDiscarded:
         self.copier.discard(self.state.open_database)
-        return Unstaged()
+        return CopiesDiscarded()
 
     @carries_out
     def give(self, order: GiveSlots) -> Given:

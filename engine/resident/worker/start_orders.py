@@ -70,7 +70,7 @@ class StartOrders:
         )
         self.copier.discard(database)
         self.folds.restart()
-        state.life.start(order.version.step)
+        state.step_state.start(order.version.step)
         self.outside.freeze_memory()
         with database.read() as stored:
             owned = stored.get_owned()
@@ -83,7 +83,7 @@ class StartOrders:
 
     @carries_out
     def enter(self, order: Enter) -> Entered:
-        self.state.life.enter(order.step)
+        self.state.step_state.enter(order.step)
         with self.state.open_database.transaction() as transaction:
             transaction.set_step(order.step)
         return Entered(step=order.step)

@@ -9,9 +9,9 @@ from base.term import Term
 from engine.analysis.filling import Program
 from engine.model.placement import Placement
 from engine.resident.programs import Programs
-from engine.resident.states import Life
-from engine.resident.worker.appointment import Appointment
-from engine.run.tasks import TaskSetup
+from engine.resident.states import StepState
+from engine.resident.worker.assignment import WorkerAssignment
+from engine.run.task_setup import TaskSetup
 from storage.database import Database
 from storage.host_folder import HostFolder
 from storage.identity import Identity
@@ -21,7 +21,7 @@ from storage.identity import Identity
 class WorkerState:
     """Up to `host_folder` it stays as it was appointed.
 
-    `life`: which step is next, and whether the worker runs. `programs`: those that it knows. `setup`: what its next step runs with.
+    `step_state`: which step is next, and whether the worker runs. `programs`: those that it knows. `setup`: what its next step runs with.
     `placement`: by which the rows of the next step are sent; None before the worker has joined its peers. `database`: None while closed."""
 
     term: Term
@@ -30,19 +30,19 @@ class WorkerState:
     host_folder: HostFolder
     setup: TaskSetup
     programs: Programs
-    life: Life = field(default_factory=Life)
+    step_state: StepState = field(default_factory=StepState)
     placement: Placement | None = None
     database: Database | None = None
 
     @classmethod
-    def of(cls, appointment: Appointment) -> WorkerState:
+    def of(cls, worker_assignment: WorkerAssignment) -> WorkerState:
         """The state of a worker that has carried out no order."""
-        setup = appointment.setup
+        setup = worker_assignment.setup
         return cls(
-            term=appointment.term,
-            identity=appointment.identity,
-            birth=appointment.birth,
-            host_folder=appointment.folder,
+            term=worker_assignment.term,
+            identity=worker_assignment.identity,
+            birth=worker_assignment.birth,
+            host_folder=worker_assignment.folder,
             setup=setup,
             programs=Programs(setup.revision, Program.of(setup.plan.circuit, setup.facts.numbers)),
         )

@@ -11,7 +11,7 @@ from engine.resident.messages import Pause, Paused, Resume, Resumed, RunStep, St
 from engine.resident.progress import WatchedMesh, WorkerProgress
 from engine.resident.readers import WorkerReaders
 from engine.resident.step_report import step_done
-from engine.resident.worker.control import Control
+from engine.resident.worker.coordinator_link import CoordinatorLink
 from engine.resident.worker.end_orders import answer_if_stopped
 from engine.resident.worker.handlers import Later, carries_out
 from engine.resident.worker.state import WorkerState
@@ -23,7 +23,7 @@ class StepOrders:
     """`progress`: what the heartbeat reports of the step."""
 
     state: WorkerState
-    control: Control
+    control: CoordinatorLink
     mesh: Mesh
     readers: WorkerReaders
     progress: WorkerProgress
@@ -31,10 +31,10 @@ class StepOrders:
     @carries_out
     def run_step(self, order: RunStep) -> Later:
         state, given, step = self.state, order.given, order.given.step
-        if not state.setup.plan.has_state and step == state.life.step - 1:
+        if not state.setup.plan.has_state and step == state.step_state.step - 1:
             # Such a step waits for no peer. So this worker may have finished one that was too large for another worker, and is to be run again.
-            state.life.repeat_step(step)
-        state.life.begin_step(step)
+            state.step_state.repeat_step(step)
+        state.step_state.begin_step(step)
         self.mesh.begin_step(order.serial)
         placement = self._placement_of(order)
         task = StepTask(state.setup, placement, given, state.number, WatchedMesh(self.mesh, self.progress))
@@ -47,7 +47,7 @@ class StepOrders:
         except PeerFailed:
             self.control.answer(StepAbandoned(step=step))
             return Later.LATER
-        state.life.end_step()
+        state.step_state.end_step()
         self.control.answer(*step_done(step, outcome))
         answer_if_stopped(state, self.control)
         return Later.LATER
@@ -69,8 +69,8 @@ class StepOrders:
 
     @carries_out
     def pause(self, order: Pause) -> Paused:
-        return Paused(step=self.state.life.pause())
+        return Paused(step=self.state.step_state.pause())
 
     @carries_out
     def resume(self, order: Resume) -> Resumed:
-        return Resumed(step=self.state.life.resume())
+        return Resumed(step=self.state.step_state.resume())

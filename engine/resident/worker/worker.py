@@ -3,9 +3,9 @@
     bound -> [Remove, Create, RestoreDatabase] -> FenceDatabase -> OpenDatabase(version) -> [Enter(step)] -> JoinPeers(members)
     -> RunStep and all other orders, in any number -> Stop(step) | Leave
 
-Orders are carried out in the order in which they arrive, by one thread. Those that derive from `BesideOrder` only begin in it: their work, such
-as a fold or a read of views, runs in a thread of its own (beside.py). Another thread sends heartbeats (pulse.py). The worker ends when it was
-stopped, when its coordinator is gone, or after an exception that is no Fault, because its state is then unknown. It never decides anything
+Orders are carried out in the order in which they arrive, by one thread. Those that derive from `BackgroundOrder` only begin in it: their work,
+such as a fold or a read of views, runs in a thread of its own (beside.py). Another thread sends heartbeats (pulse.py). The worker ends when it
+was stopped, when its coordinator is gone, or after an exception that is no Fault, because its state is then unknown. It never decides anything
 else by itself.
 
 A worker belongs to one term. After a fault that the run recovers from, the coordinator starts new workers instead of going on with this one.
@@ -19,17 +19,18 @@ from engine.resident.copies import SlotCopier
 from engine.resident.folds import Folds
 from engine.resident.frames import Buffer
 from engine.resident.mesh import WAIT_SECONDS, Mesh
-from engine.resident.messages import Accompany, Answer, Copies, Message, Ping, Refuse, Staged, Welcome, kinds
+from engine.resident.messages import Accompany, Answer, Copies, CopyReceived, Message, Ping, Refuse, Welcome, kinds
 from engine.resident.progress import WorkerProgress
 from engine.resident.readers import MakeReader, WorkerReaders
 from engine.resident.slot_weights import SlotWeights
 from engine.resident.slots import SlotMover
 from engine.resident.states import State
 from engine.resident.storing import StoreAccess
-from engine.resident.worker.appointment import Appointment, Lines
-from engine.resident.worker.beside import BesideThreads
+from engine.resident.worker.assignment import WorkerAssignment
+from engine.resident.worker.background import BackgroundThreads
 from engine.resident.worker.checkpoint_orders import CheckpointOrders
-from engine.resident.worker.control import Control, CoordinatorGone
+from engine.resident.worker.connections import WorkerConnections
+from engine.resident.worker.coordinator_link import CoordinatorGone, CoordinatorLink
 from engine.resident.worker.end_orders import EndOrders
 from engine.resident.worker.handlers import Handlers, Later
 from engine.resident.worker.program_orders import ProgramOrders
@@ -54,22 +55,22 @@ class Worker:
 
     def __init__(
         self,
-        appointment: Appointment,
-        lines: Lines,
+        worker_assignment: WorkerAssignment,
+        connections: WorkerConnections,
         make_reader: MakeReader,
         progress: WorkerProgress,
     ) -> None:
-        setup, outside = appointment.setup, appointment.setup.kafka.outside
-        state = self._state = WorkerState.of(appointment)
-        control = self._control = Control(lines.control, state.term, state.number)
-        self._events, self._outside, self._progress = lines.events, outside, progress
+        setup, outside = worker_assignment.setup, worker_assignment.setup.kafka.outside
+        state = self._state = WorkerState.of(worker_assignment)
+        control = self._control = CoordinatorLink(connections.control, state.term, state.number)
+        self._events, self._outside, self._progress = connections.events, outside, progress
         self._rest = Rest(outside.give_back_memory)
-        self._beside = BesideThreads(control, outside)
+        self._background = BackgroundThreads(control, outside)
         mesh = self._mesh = Mesh(
-            lines.transport,
-            lines.events,
+            connections.transport,
+            connections.events,
             state.term,
-            appointment.token,
+            worker_assignment.token,
             setup.plan,
             others=control.take,
             now=outside.monotonic,
@@ -110,7 +111,7 @@ class Worker:
 
     def run(self) -> None:
         """Returns after a stop. Raises CoordinatorGone."""
-        while self._state.life.state is not State.STOPPED:
+        while self._state.step_state.state is not State.STOPPED:
             try:
                 order = self._next_order()
             except Fault as fault:  # a peer has sent what cannot be right
@@ -137,12 +138,12 @@ class Worker:
 
     def _note_rest(self) -> None:
         """The worker rests as soon as nothing runs beside its orders either."""
-        if self._beside.is_busy():
+        if self._background.is_busy():
             self._rest.work()
         else:
             self._rest.wait(self._outside.monotonic())
 
-    def _take_copies(self, peer: int, message: Copies | Staged, buffers: tuple[Buffer, ...]) -> None:
+    def _take_copies(self, peer: int, message: Copies | CopyReceived, buffers: tuple[Buffer, ...]) -> None:
         self._copier.take(peer, message, buffers, lambda: self._state.open_database)
 
     def _carry_out(self, order: Message) -> None:
@@ -156,9 +157,9 @@ class Worker:
         except Exception as error:
             self._control.answer(self._control.failure(order.kind, error))
             if not isinstance(error, Fault):
-                raise  # a mistake of ours: the state of this process is unknown
+                raise  # this is a bug in Stepwell: the state of this process is unknown
         else:
             if isinstance(reply, Answer):
                 self._control.answer(reply)
             elif reply is not None and reply is not Later.LATER:
-                self._beside.begin(order.kind, reply)
+                self._background.begin(order.kind, reply)

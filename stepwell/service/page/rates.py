@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from coordinator.measures import Measurements
-from engine.operators.base import Work
+from engine.operators.findings import Work
 
 WINDOW_SECONDS = 20.0
 """Rates are over about this time: steady, and soon right after a change."""

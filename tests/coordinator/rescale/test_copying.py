@@ -26,7 +26,7 @@ class Sources:
         self._answers: dict[int, SlotsCopied] = {}
         self.unstaged = 0
         self.crew: Any = SimpleNamespace(
-            slots=SimpleNamespace(begin_copying=self._begin, poll_copies=self._poll, unstage=self._unstage)
+            slots=SimpleNamespace(begin_copying=self._begin, poll_copies=self._poll, discard_copies=self._unstage)
         )
 
     def _begin(self, source: int, order: CopySlots) -> None:

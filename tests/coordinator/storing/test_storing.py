@@ -17,14 +17,14 @@ def test_a_manifest_that_nobody_waits_for_is_still_written() -> None:
     storing = Storing.__new__(Storing)
     storing._collector = cast(Any, SimpleNamespace(is_under_way=False))
     storing._left, storing._upload = [], None
-    assert not storing.acts_beside
+    assert not storing.acts_in_background
     writing = SimpleNamespace(is_over=False)
     storing._upload = cast(Any, SimpleNamespace(description=SimpleNamespace(writing=writing)))
     for _ in range(2):  # two recoveries
         storing._leave()
-        assert storing._upload is None and storing.acts_beside
+        assert storing._upload is None and storing.acts_in_background
     writing.is_over = True
-    assert not storing.acts_beside
+    assert not storing.acts_in_background
     storing._leave()
     assert not storing._left
 

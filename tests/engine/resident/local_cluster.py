@@ -26,7 +26,7 @@ from engine.resident.sockets import SocketTransport
 from engine.run.exchange import from_buffer
 from engine.run.sources import SourceTable
 from engine.run.step_input import StepInput
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat

@@ -31,9 +31,9 @@ from engine.resident.registration import Candidate
 from engine.resident.sockets import SocketConnection, SocketTransport
 from engine.resident.start_faults import NoSlots, UnequalWorkers
 from engine.resident.transport import Accepted, Arrived, Disconnected, Events
-from engine.resident.worker.control import CoordinatorGone
+from engine.resident.worker.coordinator_link import CoordinatorGone
 from engine.resident.worker.step_orders import StepOrders
-from engine.run.tasks import TaskSetup
+from engine.run.task_setup import TaskSetup
 from io_kafka.clients import connection_faults
 from io_kafka.errors import StepTooLarge
 from storage.database import Database

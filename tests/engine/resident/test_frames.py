@@ -15,9 +15,9 @@ from base.term import Term
 from base.version import VersionId
 from engine.model.placement import Placement
 from engine.model.withholding import Withholding
-from engine.operators.base import TimeReport, Work
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import DivisionFacts
+from engine.operators.findings import TimeReport, Work
 from engine.resident import messages
 from engine.resident.frames import (
     BODY_BYTES_MAX,
@@ -93,8 +93,8 @@ EVERY_MESSAGE: tuple[Message, ...] = (
         readable={2: "b0", 3: "c0"},
         later=("d0",),
     ),
-    messages.Foresee(topic="p", digests=("a0", "b0")),
-    messages.Foreseen(digests=("a0", "b0")),
+    messages.PrefetchPrograms(topic="p", digests=("a0", "b0")),
+    messages.ProgramsPrefetched(digests=("a0", "b0")),
     messages.ClearTables(numbers=(3, 4), bytes_max=5),
     messages.MeasureDifferences(numbers=(3,)),
     messages.ProgramAdopted(step=7),
@@ -105,14 +105,14 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     messages.Read(views=("v", "w"), revision=3, checks_errors=True),
     messages.Pause(),
     messages.Resume(),
-    messages.Hurry(),
-    messages.Weigh(slots=SLOTS),
+    messages.ExpediteFold(),
+    messages.EstimateSlotBytes(slots=SLOTS),
     messages.CopySlots(slots=SLOTS, to=1, bytes_wanted=9, bytes_max=7),
-    messages.Unstage(),
+    messages.DiscardCopies(),
     messages.SlotsCopied(slots=SLOTS, moved_bytes=5, is_done=True),
-    messages.Unstaged(),
+    messages.CopiesDiscarded(),
     messages.Copies(slots=SLOTS, keys=("00ff",), is_last=False),
-    messages.Staged(fault=None),
+    messages.CopyReceived(fault=None),
     messages.GiveSlots(number=CutNumber(3, 1), slots=SLOTS, to=5, bytes_max=7),
     messages.TakeSlots(number=CutNumber(3, 1), giver=0),
     messages.ReleaseSlots(number=CutNumber(3, 1), slots=SLOTS),
@@ -174,7 +174,7 @@ EVERY_MESSAGE: tuple[Message, ...] = (
     messages.LayerFolded(versions=(VERSION,), table_bytes={16: 5}, disk_bytes={"working": 6}, free_bytes=7),
     messages.Paused(step=7),
     messages.Resumed(step=7),
-    messages.Weighed(total_bytes=1 << 40),
+    messages.SlotBytesEstimated(total_bytes=1 << 40),
     messages.Given(slots=SLOTS, moved_bytes=8),
     messages.Taken(slots=SLOTS),
     messages.Released(),

@@ -108,7 +108,7 @@ def test_a_method_whose_result_does_not_answer_its_order_is_noticed() -> None:
             def count(self, order: CountRows) -> LayerFolded:
                 raise NotImplementedError
 
-    with pytest.raises(AssertionError, match="CountRows is not carried out beside the steps"):
+    with pytest.raises(AssertionError, match="CountRows is not carried out in the background"):
 
         class Beside:
             @carries_out

@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import Mock
 
 from base.memory import REST_SECONDS, Rest
-from engine.resident.worker.beside import BesideThreads
+from engine.resident.worker.background import BackgroundThreads
 from engine.resident.worker.worker import Worker
 
 
@@ -19,8 +19,8 @@ def test_a_worker_rests_when_nothing_runs_beside_its_orders() -> None:
     worker._rest = Rest(lambda: given.append(clock[0]))
     fold = threading.Thread(target=fold_ends.wait)
     fold.start()
-    worker._beside = BesideThreads(Mock(), Mock(start_thread=lambda name, work: fold))
-    worker._beside.begin("fold", Mock())
+    worker._background = BackgroundThreads(Mock(), Mock(start_thread=lambda name, work: fold))
+    worker._background.begin("fold", Mock())
     for clock[0] in (0.0, REST_SECONDS, 2 * REST_SECONDS):
         worker._note_rest()
     assert not given, "a fold is under way"

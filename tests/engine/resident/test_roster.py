@@ -21,12 +21,12 @@ from engine.resident.messages import (
     Beat,
     Contents,
     DatabaseFenced,
+    EstimateSlotBytes,
     Failed,
     FenceDatabase,
     FreezeLayer,
     Holds,
-    Weigh,
-    Weighed,
+    SlotBytesEstimated,
     WireFault,
 )
 from engine.resident.roster import Roster
@@ -64,7 +64,9 @@ class Workers:
         events: Any = SimpleNamespace(next=self._next)
         outside: Any = SimpleNamespace(monotonic=lambda: self.now)
         limits = LivenessLimits(silence_s=5.0, progress_s=30.0)
-        self.roster = Roster(TERM, events, limits, outside, strangers=lambda event: None, look=lambda: None)
+        self.roster = Roster(
+            TERM, events, limits, outside, on_unknown_connection=lambda event: None, on_poll=lambda: None
+        )
         for number in numbers:
             self.add(number)
 
@@ -99,10 +101,10 @@ class Workers:
         return Arrived(line, Frame(TERM, message))
 
     def begin(self, *numbers: int) -> None:
-        self.roster.begin(Weigh, dict.fromkeys(numbers, Weigh(slots=ALL_SLOTS)))
+        self.roster.begin(EstimateSlotBytes, dict.fromkeys(numbers, EstimateSlotBytes(slots=ALL_SLOTS)))
 
     def ended(self) -> dict[int, int] | None:
-        answers = self.roster.poll_answers(Weigh)
+        answers = self.roster.poll_answers(EstimateSlotBytes)
         return None if answers is None else {n: answer.total_bytes for n, (answer, _) in answers.items()}
 
 
@@ -127,9 +129,9 @@ def test_nobody_was_silent_or_idle_while_the_machine_stood_still() -> None:
     asked = Workers(0)
     asked.begin(0)
     line: Any = asked.lines[0]
-    asked._arrived.append(Arrived(line, Frame(TERM, Weighed(total_bytes=7))))
+    asked._arrived.append(Arrived(line, Frame(TERM, SlotBytesEstimated(total_bytes=7))))
     asked.naps = [40.0]
-    assert loss(lambda: asked.roster.wait_for(Weigh, "weighing", [0])) == "" and asked.ended() == {0: 7}
+    assert loss(lambda: asked.roster.wait_for(EstimateSlotBytes, "weighing", [0])) == "" and asked.ended() == {0: 7}
 
 
 @pytest.mark.parametrize(
@@ -142,42 +144,42 @@ def test_a_worker_that_has_waited_for_a_slow_one_is_not_given_up_when_that_has_a
     waits = workers.arrival(1, beat(5, waiting=True))
     for second in range(40):
         workers.arrive(workers.arrival(0, beat(1000 * second, waiting=False)), waits, 1.0)
-    workers.arrive(workers.arrival(0, Weighed(total_bytes=7)))
+    workers.arrive(workers.arrival(0, SlotBytesEstimated(total_bytes=7)))
     for second in range(more_s):
         workers.arrive(workers.arrival(0, beat(40_000 + second, waiting=True)), waits, 1.0)
-    workers.arrive(workers.arrival(1, Weighed(total_bytes=7)))
-    assert loss(lambda: workers.roster.wait_for(Weigh, "a step", [0, 1])) == lost
+    workers.arrive(workers.arrival(1, SlotBytesEstimated(total_bytes=7)))
+    assert loss(lambda: workers.roster.wait_for(EstimateSlotBytes, "a step", [0, 1])) == lost
 
 
 def test_all_that_were_asked_are_waited_for() -> None:
     workers = Workers(0, 1, 2)
     workers.begin(0, 2)
     assert [len(workers.lines[n].sent) for n in range(3)] == [1, 0, 1]
-    workers.answer(2, Weighed(total_bytes=7))
-    assert workers.ended() is None and workers.roster.workers_asked(Weigh) == [0]
-    workers.answer(0, Weighed(total_bytes=5))
+    workers.answer(2, SlotBytesEstimated(total_bytes=7))
+    assert workers.ended() is None and workers.roster.workers_asked(EstimateSlotBytes) == [0]
+    workers.answer(0, SlotBytesEstimated(total_bytes=5))
     assert workers.ended() == {0: 5, 2: 7}
     workers.begin(1)
-    workers.answer(1, Weighed(total_bytes=1))
+    workers.answer(1, SlotBytesEstimated(total_bytes=1))
     assert workers.ended() == {1: 1}
 
 
 def test_a_step_is_over_when_its_last_worker_has_answered() -> None:
     workers = Workers(0, 1)
     for number in workers.lines:
-        workers.roster.send(number, Weigh(slots=ALL_SLOTS))
+        workers.roster.send(number, EstimateSlotBytes(slots=ALL_SLOTS))
     lines: Any = workers.lines
-    first, last = (Arrived(line, Frame(TERM, Weighed(total_bytes=7))) for line in lines.values())
+    first, last = (Arrived(line, Frame(TERM, SlotBytesEstimated(total_bytes=7))) for line in lines.values())
     workers._arrived.extend([first, None, last])  # between them is a look at which nothing arrives
-    workers.roster.wait_for(Weigh, "a step", [0, 1])
+    workers.roster.wait_for(EstimateSlotBytes, "a step", [0, 1])
     assert not workers._arrived, "one answer was not waited for"
-    assert [workers.roster.take_answer(number, Weigh).total_bytes for number in (0, 1)] == [7, 7]
+    assert [workers.roster.take_answer(number, EstimateSlotBytes).total_bytes for number in (0, 1)] == [7, 7]
 
 
 def test_a_worker_that_has_left_is_not_waited_for() -> None:
     workers = Workers(0, 1)
     workers.begin(0, 1)
-    workers.answer(0, Weighed(total_bytes=5))
+    workers.answer(0, SlotBytesEstimated(total_bytes=5))
     workers.roster.remove(1)
     assert workers.lines[1].is_closed
     assert workers.ended() == {0: 5}
@@ -187,24 +189,24 @@ def test_a_worker_that_has_joined_since_is_not_waited_for() -> None:
     workers = Workers(0)
     workers.begin(0)
     workers.add(1)
-    workers.answer(0, Weighed(total_bytes=5))
+    workers.answer(0, SlotBytesEstimated(total_bytes=5))
     assert workers.ended() == {0: 5}
 
 
 def test_nobody_is_asked_twice_at_once() -> None:
     workers = Workers(0)
     workers.begin(0)
-    with pytest.raises(AssertionError, match="weigh is under way"):
+    with pytest.raises(AssertionError, match="estimate_slot_bytes is under way"):
         workers.begin(0)
 
 
 def test_a_fault_is_raised_by_whoever_takes_the_answers() -> None:
     workers = Workers(0, 1)
     workers.begin(0, 1)
-    workers.answer(1, Failed(doing="weigh", fault=faults.to_wire(DataError("bad", "mend it"))))
+    workers.answer(1, Failed(doing="estimate_slot_bytes", fault=faults.to_wire(DataError("bad", "mend it"))))
     assert workers.ended() is None
     with pytest.raises(DataError, match="bad"):
-        workers.roster.raise_failures(Weigh)
+        workers.roster.raise_failures(EstimateSlotBytes)
 
 
 def test_a_message_that_answers_nothing_is_a_loss_of_its_sender() -> None:
@@ -217,12 +219,14 @@ def test_a_second_answer_is_a_loss_of_its_sender() -> None:
     """Whether the first one was taken yet or not."""
     workers = Workers(0, 1)
     workers.begin(1)
-    workers.answer(1, Weighed(total_bytes=7))
-    with pytest.raises(TaskLost, match=r"worker 1 \(process 1 on h\) has answered weigh twice"):
-        workers.answer(1, Weighed(total_bytes=7))
+    workers.answer(1, SlotBytesEstimated(total_bytes=7))
+    with pytest.raises(TaskLost, match=r"worker 1 \(process 1 on h\) has answered estimate_slot_bytes twice"):
+        workers.answer(1, SlotBytesEstimated(total_bytes=7))
     assert workers.ended() == {1: 7}
-    with pytest.raises(TaskLost, match=r"worker 1 \(process 1 on h\) has answered weigh, which nobody has asked"):
-        workers.answer(1, Weighed(total_bytes=7))
+    with pytest.raises(
+        TaskLost, match=r"worker 1 \(process 1 on h\) has answered estimate_slot_bytes, which nobody has asked"
+    ):
+        workers.answer(1, SlotBytesEstimated(total_bytes=7))
 
 
 def test_what_nobody_has_asked_is_not_kept_for_a_later_order() -> None:

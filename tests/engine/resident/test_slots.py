@@ -18,13 +18,13 @@ from engine.resident import copies, slots
 from engine.resident.copies import SlotCopier
 from engine.resident.messages import (
     Copies,
+    CopyReceived,
     CopySlots,
     Failed,
     GiveSlots,
     Pieces,
     ReleaseSlots,
     SlotsCopied,
-    Staged,
     TakeSlots,
     WireFault,
 )
@@ -153,7 +153,7 @@ class CopyWire(Wire):
         self.ends: dict[int, tuple[SlotCopier, Database]] = {}
         self.frames = 0
 
-    def send_now(self, peer: int, message: Copies | Staged, buffers: Any) -> None:
+    def send_now(self, peer: int, message: Copies | CopyReceived, buffers: Any) -> None:
         self.frames += isinstance(message, Copies)
         taker, database = self.ends[peer]
         taker.take(1 - peer, message, tuple(buffers), lambda: database)
@@ -380,7 +380,7 @@ def test_copies_that_are_no_state_are_a_fault_of_the_order_which_names_their_sen
     pair: tuple[Database, Database], copiers: tuple[CopyWire, list[SlotCopier], list[Any]]
 ) -> None:
     (_, destination), (wire, (_, theirs), _) = pair, copiers
-    told: list[Staged] = []
+    told: list[CopyReceived] = []
     wire.send_now = lambda peer, message, buffers: told.append(message)  # type: ignore[method-assign, assignment]
     half, key = SlotSet(((0, 1 << 15),)), run_key(TABLE_FIRST, 0, 1)
     for stored, said in (
@@ -395,6 +395,6 @@ def test_copies_that_are_no_state_are_a_fault_of_the_order_which_names_their_sen
         with pytest.raises(TaskLost, match="worker 0 has sent copies that are none"):
             theirs.take(0, Copies(slots=half, keys=keys, is_last=True), buffers, lambda: destination)
     with pytest.raises(TaskLost, match="worker 0 has stored copies that worker 1 has not sent"):
-        theirs.take(0, Staged(fault=None), (), lambda: destination)
+        theirs.take(0, CopyReceived(fault=None), (), lambda: destination)
     with destination.read() as state:
         assert state.get_staged() == NO_SLOTS

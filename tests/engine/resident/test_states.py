@@ -8,20 +8,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.resident.states import Life, State
+from engine.resident.states import State, StepState
 
 FIRST_STEP, LENGTH_MAX = 5, 6
 
 ORDERS = ("step", "pause", "resume", "stop here", "stop later")
 
 
-def begun() -> Life:
-    life = Life()
+def begun() -> StepState:
+    life = StepState()
     life.start(FIRST_STEP)
     return life
 
 
-def obey(life: Life, order: str) -> None:
+def obey(life: StepState, order: str) -> None:
     match order:
         case "step":
             life.begin_step(life.step)
@@ -45,7 +45,7 @@ ALLOWED = {
 }
 
 
-def expected(life: Life, order: str) -> tuple[State, int, int | None]:
+def expected(life: StepState, order: str) -> tuple[State, int, int | None]:
     """The state after an order that fits: (state, step, where it stops)."""
     match order:
         case "step":
@@ -61,7 +61,7 @@ def expected(life: Life, order: str) -> tuple[State, int, int | None]:
             return State.STOPPING, life.step, life.step + 2
 
 
-def sequences(life: Life, left: int) -> Iterator[tuple[Life, str, Life | None]]:
+def sequences(life: StepState, left: int) -> Iterator[tuple[StepState, str, StepState | None]]:
     """(before, order, after) for every sequence of orders; None after an order that is refused."""
     for order in ORDERS if left else ():
         after = copy.copy(life)
@@ -87,10 +87,10 @@ def test_every_short_sequence_of_orders_follows_the_diagram() -> None:
 
 
 def test_nothing_is_obeyed_before_the_database_is_open() -> None:
-    assert not Life().at_boundary
+    assert not StepState().at_boundary
     for order in ORDERS:
         with pytest.raises(AssertionError, match="the worker is closed before step -1"):
-            obey(Life(), order)
+            obey(StepState(), order)
 
 
 def test_a_database_is_opened_once() -> None:
@@ -135,15 +135,15 @@ def test_nobody_stops_at_a_step_that_was_run() -> None:
 @pytest.mark.parametrize(
     "life",
     [
-        Life(State.CLOSED, 3),
-        Life(State.RUN, -1),
-        Life(State.RUN, 3, stop_at=4),
-        Life(State.STOPPING, 3),
-        Life(State.STOPPING, 3, stop_at=3),
-        Life(State.STOPPED, 3, stop_at=4),
+        StepState(State.CLOSED, 3),
+        StepState(State.RUN, -1),
+        StepState(State.RUN, 3, stop_at=4),
+        StepState(State.STOPPING, 3),
+        StepState(State.STOPPING, 3, stop_at=3),
+        StepState(State.STOPPED, 3, stop_at=4),
     ],
     ids=str,
 )
-def test_a_state_that_cannot_be_is_noticed(life: Life) -> None:
+def test_a_state_that_cannot_be_is_noticed(life: StepState) -> None:
     with pytest.raises(AssertionError, match="check"):
         life.check()

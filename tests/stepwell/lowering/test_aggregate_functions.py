@@ -24,7 +24,7 @@ from engine.model.aggregates import Aggregate
 from engine.model.circuit import Circuit, View
 from engine.model.rows import Source
 from engine.operators.aggregate_functions import FUNCTIONS
-from engine.operators.base import StepContext
+from engine.operators.context import StepContext
 from engine.operators.table import operator_of
 from engine.state.store import DictStore
 from stepwell.lowering.driver import lower

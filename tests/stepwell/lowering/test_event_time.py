@@ -20,7 +20,7 @@ from engine.model.circuit import Circuit, View
 from engine.model.event_time import ClosingAggregate, TimedJoin, Watermark
 from engine.model.joins import Join
 from engine.model.rows import Source
-from engine.operators.base import TimeReport
+from engine.operators.findings import TimeReport
 from engine.operators.table import operator_of
 from engine.state.store import DictStore
 from stepwell.inspection.dry_run import describe

@@ -18,7 +18,7 @@ class CoordinatorGone(Exception):
     """The connection to the coordinator has ended, so nobody needs this worker."""
 
 
-class Control:
+class CoordinatorLink:
     """The connection of worker `worker`."""
 
     def __init__(self, connection: Connection, term: Term, worker: int) -> None:

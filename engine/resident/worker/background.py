@@ -1,18 +1,18 @@
-"""What runs beside the orders of a worker: a thread for each order that derives from `BesideOrder`, such as a fold or a read of views."""
+"""What runs in the background of a worker: a thread for each order that derives from `BackgroundOrder`, such as a fold or a read of views."""
 
 from __future__ import annotations
 
 from engine.resident.frames import Buffer
 from engine.resident.messages import Answer
-from engine.resident.worker.control import Control
+from engine.resident.worker.coordinator_link import CoordinatorLink
 from engine.resident.worker.handlers import Job
 from io_kafka.outside import Outside, Thread
 
 
-class BesideThreads:
+class BackgroundThreads:
     """The threads of one worker. Its own thread begins them."""
 
-    def __init__(self, control: Control, outside: Outside) -> None:
+    def __init__(self, control: CoordinatorLink, outside: Outside) -> None:
         self._control, self._outside = control, outside
         self._threads: list[Thread] = []
 

@@ -1,17 +1,17 @@
 """Up to where several partitions are read together, so that all of them are read up to one time of their messages.
 
 A query with event time leaves out rows that are late. If each partition were read at its own pace, the watermark would follow the one that is
-ahead, and rows of the others would be late although they came in time. So a cut has one time for all partitions: it has the messages with
-earlier timestamps, as the broker finds them (offsets_for_times). Where many messages have one timestamp or none, the partitions are read in
+ahead, and rows of the others would be late although they came in time. So a time bound holds for all partitions: what is read are the messages
+with earlier timestamps, as the broker finds them (offsets_for_times). Where many messages have one timestamp or none, the partitions are read in
 proportion to what they have left.
 
 So are messages that were all written within the tolerance, which is the delay of the watermark: no order in which they are read makes a row late
-whose event time is near its timestamp. A topic that somebody has just loaded, one partition after the other, is read evenly then.
+whose event time is near its timestamp. A topic that a user has just loaded, one partition after the other, is read evenly then.
 
-A partition whose next message has an impossible timestamp, such as microseconds in place of milliseconds, has its part beside the cut from the
-next one on.
+A partition whose next message has an impossible timestamp, such as microseconds in place of milliseconds, has its part beside the others from
+the next bound on.
 
-Guarantee: a cut is never beyond the ends, and it reads at least one message if there is one.
+Guarantee: a bound is never beyond the ends, and at least one message is read if there is one.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ TIME_END_MS = 1 << 43
 """The year 2248, which is later than every timestamp."""
 
 PROBES_MAX = 64
-"""How often the broker is asked for the offsets of a timestamp before a cut. It bounds what a topic with strange timestamps can cost; about
-forty questions find any millisecond, and with the last cut as a guide two or three do."""
+"""How often the broker is asked for the offsets of a timestamp for one bound. It bounds what a topic with strange timestamps can cost; about
+forty questions find any millisecond, and with the last bound as a guide two or three do."""
 
 AIMED_AT = 0.8
-"""The part of what a cut may have at which the first question aims. A cut that would have too much costs two or three questions more."""
+"""The part of what may be read at which the first question aims. A time before which there is too much costs two or three questions more."""
 
 PARTS = 1 << 30
 """In so many parts `evenly` divides what a partition has: one is less than a message of nearly every backlog."""
 
 FULL_ENOUGH = 0.5
-"""A cut that has such a part of what it may have is taken as it is."""
+"""A time before which there is such a part of what may be read is taken as it is."""
 
 
 class _Bracket(NamedTuple):
@@ -57,9 +57,10 @@ class _Bracket(NamedTuple):
 
 
 @dataclass
-class TimeCut:
-    """The cuts of one group of partitions. `tolerance_ms`: if all that waits has timestamps within less than this, it is read in proportion.
-    `time_ms`: the time of the last cut. `width_ms`: how much time the next one probably has; 0 if that is not known."""
+class TimeBound:
+    """The bounds up to which one group of partitions is read, one after another. `tolerance_ms`: if all that waits has timestamps within less
+    than this, it is read in proportion. `time_ms`: the last bound. `width_ms`: how much time the next one probably has; 0 if that is not
+    known."""
 
     offsets_since: OffsetsSince
     tolerance_ms: int = 0
@@ -67,9 +68,9 @@ class TimeCut:
     width_ms: int = 0
     _timeless: set[TopicPartition] = field(default_factory=set)
 
-    def cut(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], rows: int) -> Offsets:
+    def find_ends(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], rows: int) -> Offsets:
         """The ends of at most `rows` messages from `starts` on, and at most up to `ends`; if more are there, of about half as many at least.
-        It searches the latest time before which there are at most `rows` messages, and begins where the last cut suggests."""
+        The search is for the latest time before which there are at most `rows` messages, and begins where the last bound suggests."""
         waiting = {where: start for where, start in starts.items() if start < ends[where]}
         whole = count(waiting, ends)
         if whole <= rows:
@@ -80,12 +81,12 @@ class TimeCut:
             return {**starts, **proportional(timeless, ends, rows)}
         share = min(rows - 1, rows * count(timeless, ends) // whole)
         apart = proportional(timeless, ends, share) if share else {}
-        return {**starts, **apart, **self._cut_timed(timed, ends, rows - share)}
+        return {**starts, **apart, **self._find_timed_ends(timed, ends, rows - share)}
 
-    def _cut_timed(
+    def _find_timed_ends(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], rows: int
     ) -> Offsets:
-        """Returns the ends that `cut` returns, for partitions that all have messages with usable times."""
+        """Returns the ends that `find_ends` returns, for partitions that all have messages with usable times."""
         if len(starts) == 1 or count(starts, ends) <= rows:
             return proportional(starts, ends, rows)
         chosen = self._by_time(starts, {where: ends[where] for where in starts}, rows)
@@ -135,7 +136,7 @@ class TimeCut:
     def _search_below(
         self, found: _Bracket, rows: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> _Bracket:
-        """If nothing fits after the time of the last cut, messages with an earlier time may have come since, or the last cut was not taken."""
+        """If nothing fits after the last bound, messages with an earlier time may have come since, or what it bounded was not read."""
         at_time = self._at(self.time_ms, starts, ends)
         earlier = count(starts, at_time)
         if earlier > rows:

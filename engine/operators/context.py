@@ -1,14 +1,15 @@
-"""The step function of an operator: from the changes of its inputs to the change of its output, with traces as state.
+"""The step function of an operator, and what it may use.
 
-The result depends only on the inputs and the traces. It depends neither on a clock nor on randomness nor on the order in which rows arrive.
-Z-sets have no order, so a function that needs one must sort.
+It leads from the changes of the inputs to the change of the output, with traces as state. The result depends only on the inputs and the traces.
+It depends neither on a clock nor on randomness nor on the order in which rows arrive. Z-sets have no order, so a function that needs one must
+sort.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ from engine.model.numbers import TRACES_MAX, table_of
 from engine.operators.arrangement import Key
 from engine.operators.error_rows import ErrorRows, leave_out_errors
 from engine.operators.facts import PartFacts, RunFacts, StepFacts
+from engine.operators.findings import Findings
 from engine.operators.keys import ColocatedKey
 from engine.state.runs import Combine, TraceLayout
 from engine.state.store import Store
@@ -29,91 +31,9 @@ N = TypeVar("N", bound=NodeBase)
 
 
 @dataclass
-class TimeReport:
-    """What the operators of a step say of event time, for people. `late`: the number of late rows that were left out, by node. `watermarks`:
-    the watermark after the step in microseconds, by Watermark node, on the worker that keeps it."""
-
-    late: dict[int, int] = field(default_factory=dict)
-    watermarks: dict[int, int] = field(default_factory=dict)
-
-    def add_late(self, node: int, rows: int) -> None:
-        self.late[node] = self.late.get(node, 0) + rows
-
-
-class Lacks(NamedTuple):
-    """The message does not have the value of the column number `column`, and there is no former row that has it."""
-
-    column: int
-
-
-class RowElsewhere(NamedTuple):
-    """The message changes the key of a row, and the row of the former key is of another partition. `key`: the values of the former key as text,
-    in the order of the table's key. `partition`: that of the row."""
-
-    key: tuple[str, ...]
-    partition: int
-
-
-class Refused(NamedTuple):
-    """A message of a source that only the state shows to be malformed."""
-
-    handle: str
-    partition: int
-    offset: int
-    why: Lacks | RowElsewhere
-
-
-class Work(NamedTuple):
-    """What a step has cost, for people: the time in milliseconds, and the rows that came out."""
-
-    ms: float = 0.0
-    rows: int = 0
-
-
-K = TypeVar("K")
-
-
-def add_work(found: dict[K, Work], owner: K, work: Work) -> None:
-    """Adds what was measured of `owner` to what was found of it before."""
-    before = found.get(owner, Work())
-    found[owner] = Work(before.ms + work.ms, before.rows + work.rows)
-
-
-@dataclass
-class Findings:
-    """What the operators of a stage find beside their output. `errors`: what the step changes in the error rows of nodes, by node, as far as it
-    counts them. `refused`: the messages that the state has shown to be malformed. They were left out, whatever the policy of their source is.
-    `work`: of the nodes of each view, source and output together, by its own node. `border_us`: the earliest time after that of the step at
-    which a row enters or leaves a view because of the clock, among the rows of the step; among all rows of this worker if the step
-    asks for it (`DivisionFacts.asks_border`). None: there is none."""
-
-    times: TimeReport = field(default_factory=TimeReport)
-    errors: dict[int, ErrorRows] = field(default_factory=dict)
-    refused: list[Refused] = field(default_factory=list)
-    work: dict[int, Work] = field(default_factory=dict, compare=False)
-    border_us: int | None = None
-
-    def note_border(self, border_us: int) -> None:
-        self.border_us = border_us if self.border_us is None else min(border_us, self.border_us)
-
-    def note_work(self, owner: int, ms: float, rows: int = 0) -> None:
-        add_work(self.work, owner, Work(ms, rows))
-
-    def add(self, later: Findings) -> None:
-        """Adds those of a later stage. Each node is in one stage."""
-        self.times.late.update(later.times.late)
-        self.times.watermarks.update(later.times.watermarks)
-        self.errors.update(later.errors)
-        self.refused += later.refused
-        for owner, work in later.work.items():
-            add_work(self.work, owner, work)
-        if later.border_us is not None:
-            self.note_border(later.border_us)
-
-
-@dataclass
 class StepContext:
-    """Through what an operator reaches its state and what it may know. `node`: the number of its node in the circuit."""
+    """What a step function may use: the state of the operator, and facts of the run and of the step. `node`: the number of its node in the
+    circuit."""
 
     run: RunFacts
     step: StepFacts
@@ -166,7 +86,7 @@ class StepContext:
 
     def trace(
         self,
-        slot: int,
+        trace_number: int,
         types: Sequence[pa.DataType],
         key: Sequence[int],
         combines: Sequence[Combine] = ("sum",),
@@ -174,8 +94,8 @@ class StepContext:
         *,
         ordered: bool = False,
     ) -> Trace:
-        """The node's trace number `slot`."""
-        number = slot if self.part is None else self.part.first_slot + slot
+        """The node's trace number `trace_number`."""
+        number = trace_number if self.part is None else self.part.first_trace + trace_number
         assert 0 <= number < TRACES_MAX
         table = table_of(self.run.numbers[self.node]) + number
         layout = TraceLayout(
