@@ -19,7 +19,7 @@ only what the log cannot know: how far the workers are, how far a checkpoint has
     Cut(slots, from, to)        let slots go from one worker to another                        cut
     Bury(leaving)               let workers leave                                              buried
     LogTransition, LogTurn, ...  see transition/machine.py                                     as there
-    AdoptProgram(step)          have the workers run what this step runs                       adopted
+    ChangeProgram(step)         have the workers run what this step runs                       adopted
     Wait                        wait until something is requested, or a fold ends              -
     Exit                        end the run: everything is in a checkpoint                     -
 
@@ -49,7 +49,7 @@ from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
 from coordinator.actions import (
     Action,
-    AdoptProgram,
+    ChangeProgram,
     CheckpointAction,
     Collect,
     Divide,
@@ -184,12 +184,12 @@ class Core:
             return self._stop_action(log)
         return Wait() if self.transition.blocks_steps(log) else Divide(self.step)
 
-    def _next_program(self, log: StepLogState) -> TransitionAction | AdoptProgram | None:
+    def _next_program(self, log: StepLogState) -> TransitionAction | ChangeProgram | None:
         """What leads to another program, before the next step."""
         if not (self.goal.runs_new_steps or self.is_replaying(log)):
             return None
         if log.program_key(self.step) != self.program:
-            return AdoptProgram(self.step)
+            return ChangeProgram(self.step)
         return self.transition.next(log, self._at_boundary(log))
 
     def _accepted_abort(self, log: StepLogState) -> LogTurn | None:

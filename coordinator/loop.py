@@ -17,7 +17,7 @@ import structlog
 
 from base.short_text import short_text
 from coordinator.actions import (
-    AdoptProgram,
+    ChangeProgram,
     Collect,
     Complete,
     Divide,
@@ -62,13 +62,13 @@ from coordinator.stepping.stepping import Stepping
 from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, Running
 from coordinator.transition.machine import (
-    ClearTables,
+    ClearUnusedTables,
     LogSettled,
     LogSwitch,
     LogTransition,
     LogTurn,
     LookAtTopics,
-    MeasureDifferences,
+    MeasureWhatDiffers,
 )
 from coordinator.transition.reread_portions import ReadingAgain
 from coordinator.transition.step_faults import MAY_BE_OF_TRANSITION
@@ -340,14 +340,14 @@ class RevisionRun:
                 case (
                     LogTransition()
                     | LookAtTopics()
-                    | MeasureDifferences()
+                    | MeasureWhatDiffers()
                     | LogSwitch()
                     | LogTurn()
-                    | ClearTables()
+                    | ClearUnusedTables()
                     | LogSettled()
                 ):
                     self._transitions.do(action, core, crew)
-                case AdoptProgram(step):
+                case ChangeProgram(step):
                     inputs, steps = self._adopt(step, core, crew, course)
                     self._transitions.note_adopted()
                 case _:

@@ -1,6 +1,6 @@
 """What a transition to another revision does next: a machine without I/O, clock or randomness.
 
-    NONE -LogTransition-> filling -(all filled) MeasureDifferences-> ready -LogSwitch-> switching -(step t)-> clearing -LogSettled-> NONE
+    NONE -LogTransition-> filling -(all filled) MeasureWhatDiffers-> ready -LogSwitch-> switching -(step t)-> clearing -LogSettled-> NONE
                             |  ^                                       |                    |                  ^
                             |  +------------ a turn: taken back, held -+--------------------+                  |
                             +---------------------------------- LogTurn(abort) --------------------------------+
@@ -15,10 +15,10 @@ and none of them comes in a replay.
     -                    begins to prepare a request, beside the steps                       preparing; when that is over prepared or refused
     LogTransition        writes the intent                                                   began
     LookAtTopics         begins to look at the topics of the next project, beside the steps  looking, and looked when that is over
-    MeasureDifferences   asks the workers how large the differences are                      measured
+    MeasureWhatDiffers   asks the workers how large the differences are                      measured
     LogSwitch            writes that the next step is the first one of the next revision     switched
     LogTurn              writes the turn                                                     turned
-    ClearTables          has the workers remove tables, up to a bound                        cleared
+    ClearUnusedTables    has the workers remove tables, up to a bound                        cleared
     LogSettled           writes that nothing is left                                         settled
 """
 
@@ -63,7 +63,7 @@ class LookAtTopics:
 
 
 @dataclass(frozen=True)
-class MeasureDifferences:
+class MeasureWhatDiffers:
     pass
 
 
@@ -78,7 +78,7 @@ class LogTurn:
 
 
 @dataclass(frozen=True)
-class ClearTables:
+class ClearUnusedTables:
     pass
 
 
@@ -87,7 +87,9 @@ class LogSettled:
     pass
 
 
-TransitionAction = LogTransition | LookAtTopics | MeasureDifferences | LogSwitch | LogTurn | ClearTables | LogSettled
+TransitionAction = (
+    LogTransition | LookAtTopics | MeasureWhatDiffers | LogSwitch | LogTurn | ClearUnusedTables | LogSettled
+)
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
             case Detached():
                 if self.asked.turn != "resume" or not is_undivided:
                     return None
-                return LogTurn("resume") if isinstance(self.known, AllCleared) else ClearTables()
+                return LogTurn("resume") if isinstance(self.known, AllCleared) else ClearUnusedTables()
             case Switching() | Draining():
                 return None
             case Clearing():
@@ -191,7 +193,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
             case Looking():
                 return None
             case Looked():
-                return MeasureDifferences()
+                return MeasureWhatDiffers()
             case Measured(holds=holds):
                 is_held = phase.intent.choices.hold or phase.is_held or bool(holds)
                 if phase.is_paused or (is_held and (holds or not self.asked.is_switch)):
@@ -206,7 +208,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         if self.checkpoint is not None or at.is_checkpointing:
             return None
         if not isinstance(self.known, AllCleared):
-            return ClearTables()
+            return ClearUnusedTables()
         return None if self.known.waits_for_store else LogSettled()
 
     def goes_on_by_itself(self, log: StepLogState) -> bool:

@@ -1,7 +1,7 @@
 """Carries out the actions of a transition, and answers users who ask for one.
 
 asked -> the transition is planned beside the steps, and refused before anything is recorded (preparation.py) -> LogTransition
-all is filled -> LookAtTopics, beside the steps -> MeasureDifferences: what differs, and whether something holds the switch -> LogSwitch
+all is filled -> LookAtTopics, beside the steps -> MeasureWhatDiffers: what differs, and whether something holds the switch -> LogSwitch
 after the switch, or an abort -> Clear, a checkpoint -> LogSettled
 """
 
@@ -40,13 +40,13 @@ from coordinator.transition.draining import DrainPortions
 from coordinator.transition.holding import Holding, TopicFindings, views_put_in_error
 from coordinator.transition.known import Looked, Looking, Measured, Preparing, WantedTransition
 from coordinator.transition.machine import (
-    ClearTables,
+    ClearUnusedTables,
     LogSettled,
     LogSwitch,
     LogTransition,
     LogTurn,
     LookAtTopics,
-    MeasureDifferences,
+    MeasureWhatDiffers,
     Transition,
     TransitionAction,
 )
@@ -244,13 +244,13 @@ class Transitions(LoopPart):
                         self._files.kafka.outside, "look at topics", lambda: holding.look(topics), self._wake
                     )
                 )
-            case MeasureDifferences():
+            case MeasureWhatDiffers():
                 self._measure(crew)
             case LogSwitch():
                 self._switch(core)
             case LogTurn(reason):
                 self._record_turn(reason, core.step if reason == "resume" else None)
-            case ClearTables():
+            case ClearUnusedTables():
                 self._clear(crew)
             case LogSettled():
                 self._settle(core)
