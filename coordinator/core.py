@@ -64,7 +64,7 @@ from coordinator.checkpoints.phases import CheckpointPhase
 from coordinator.goal import Goal
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import AllMoved, Burying, MovingCold, Staffing, WantedRescale
+from coordinator.rescale.phases import AllMoved, Burying, MovingSlots, Staffing, WantedRescale
 from coordinator.transition.machine import AnyTransition, LogTurn, TransitionAction
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.state import StepLogState
@@ -363,10 +363,10 @@ class Core:
         self.rescale.tell(Staffing.staffed, owned)
 
     def cut(self, owned: Mapping[int, SlotSet], steps_between: int) -> None:
-        """Some slots have another owner. `steps_between`: see MovingCold.cut."""
+        """Some slots have another owner. `steps_between`: see MovingSlots.cut."""
         assert self.running is None, self._with_story("a cut while the workers have a step")
         self._report_before_freeze("cut")
-        self.rescale.tell(MovingCold.cut, owned, steps_between)
+        self.rescale.tell(MovingSlots.cut, owned, steps_between)
 
     def buried(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers that were to leave are gone."""

@@ -14,7 +14,16 @@ from base.machine import Machine
 from coordinator.automatic.choice import ChoiceInput, Surroundings, WorkersChoice, WorkersLimits, choose
 from coordinator.automatic.knowledge import RATE_SAMPLES, Knowledge
 from coordinator.automatic.load import LoadSample
-from coordinator.automatic.phases import ChangeUnderWay, Cooling, Off, Phase, RescaleAsked, Watching
+from coordinator.automatic.phases import (
+    AutoPhase,
+    ChangeUnderWay,
+    Cooling,
+    NothingChanging,
+    Off,
+    Phase,
+    RescaleAsked,
+    Watching,
+)
 from coordinator.automatic.reasons import time, workers
 
 REST_FACTOR = 2.0
@@ -80,10 +89,10 @@ class AutoMachine:
         self.limits = limits
         self.refusals.clear()
         if limits is None:
-            self.machine.tell(Off.unbounded)
+            self.machine.tell(AutoPhase.unbounded)
             self.choice = WorkersChoice("off", None, "Users alone change the number of workers.")
         else:
-            self.machine.tell(Off.bounded)
+            self.machine.tell(AutoPhase.bounded)
             self.choice = WorkersChoice(
                 "watching", None, "the bounds are new, and the next sample of the load is not over."
             )
@@ -136,12 +145,9 @@ class AutoMachine:
         match self.phase:
             case Off():
                 return
-            case Watching() | Cooling():
+            case Watching() | RescaleAsked() | Cooling():
                 if sample.is_changing:
-                    self.machine.tell(Watching.changing)
-            case RescaleAsked():
-                if sample.is_changing:
-                    self.machine.tell(RescaleAsked.changing)
+                    self.machine.tell(NothingChanging.changing)
             case ChangeUnderWay():
                 pass
             case _:

@@ -15,22 +15,24 @@ from base.version import VersionId
 
 
 @dataclass(frozen=True)
-class NoCheckpoint:
-    """Nothing is wanted."""
-
-    def wanted(self) -> DueCheckpoint:
-        return DueCheckpoint()
+class NotNamed:
+    """What both phases have in which no checkpoint has a name."""
 
     def named(self, version: VersionId) -> NamedCheckpoint:
         return NamedCheckpoint(version)
 
 
 @dataclass(frozen=True)
-class DueCheckpoint:
-    """It is wanted at the next drained boundary, at which it gets its name."""
+class NoCheckpoint(NotNamed):
+    """Nothing is wanted."""
 
-    def named(self, version: VersionId) -> NamedCheckpoint:
-        return NamedCheckpoint(version)
+    def wanted(self) -> DueCheckpoint:
+        return DueCheckpoint()
+
+
+@dataclass(frozen=True)
+class DueCheckpoint(NotNamed):
+    """A checkpoint is wanted at the next drained boundary, at which it receives its name."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,10 @@ from coordinator.rescale.phases import (
     Burying,
     Idle,
     MovingCold,
+    MovingLive,
     MovingPortions,
     MovingRounds,
+    NeedsTasks,
     Staffing,
     UnderWay,
     WantedRescale,
@@ -99,7 +101,7 @@ class RescaleBesideSteps:
             case Recruits.WAITED_FOR:
                 pass
             case Recruits.THERE:
-                self._machine.tell(WantedRescale.recruited)
+                self._machine.tell(NeedsTasks.recruited)
             case Recruits.LATE:
                 self._no_recruits(core, crew, len(new))
             case never:
@@ -193,8 +195,8 @@ class RescaleBesideSteps:
         """Tells the machine whether a checkpoint has to come before the next cut, and how much a round of a planner may move."""
         is_crowded = self._is_crowded(core)
         phase = self._machine.phase
-        if isinstance(phase, MovingPortions | MovingRounds) and phase.is_crowded != is_crowded:
-            self._machine.tell(MovingPortions.crowded, is_crowded)
+        if isinstance(phase, MovingLive) and phase.is_crowded != is_crowded:
+            self._machine.tell(MovingLive.crowded, is_crowded)
         if isinstance(phase, MovingRounds):
             slots = self._slots_per_round(phase)
             if phase.slots_per_round != slots:

@@ -26,6 +26,7 @@ from coordinator.checkpoints.phases import (
     FrozenCheckpoint,
     NamedCheckpoint,
     NoCheckpoint,
+    NotNamed,
 )
 from coordinator.core import Core
 from coordinator.goal import Goal
@@ -406,7 +407,7 @@ def test_nothing_is_frozen_while_a_step_is_under_way() -> None:
     log.write()
     core.settled(0, log)
     made = VersionId(1, 1, "c1")
-    core.checkpoints.making.tell(NoCheckpoint.named, made)
+    core.checkpoints.making.tell(NotNamed.named, made)
     log.intend(made)
     with pytest.raises(AssertionError, match="a freeze while a step is under way"):
         core.frozen(log)
