@@ -64,7 +64,6 @@ from coordinator.checkpoints.phases import CheckpointPhase
 from coordinator.goal import Goal
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import AllMoved, Burying, MovingSlots, Staffing, WantedRescale
 from coordinator.transition.machine import AnyTransition, LogTurn, TransitionAction
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.state import StepLogState
@@ -109,7 +108,7 @@ class Core:
     blocked: StoreBlocks = NOTHING_BLOCKED
     """What the store blocked at the last call of `next`."""
     exhausted: bool = field(init=False)
-    """What it runs has nothing more to read."""
+    """Whether the current program has no input left."""
     story: deque[object] = field(default_factory=lambda: deque(maxlen=STORY_EVENTS_MAX), repr=False)
     """The last actions and reports, for the text of a broken invariant."""
 
@@ -139,8 +138,9 @@ class Core:
     def next(self, log: StepLogState, blocked: StoreBlocks = NOTHING_BLOCKED) -> Action:
         """The next action. The parts of a checkpoint come before steps, and a stop waits for its own checkpoint.
 
-        The core decides three things itself on the way, and remembers them: that a checkpoint is due and what it is called, that a run which
-        has nothing more to do stops, and that a rescale need not leave time for steps where none come."""
+        `next` is idempotent: it returns the same action until that is carried out. But it decides three things on the way, and remembers
+        them: that a checkpoint is due and what it is called, that a run which has nothing more to do stops, and that a rescale need not leave
+        time for steps where none come."""
         self.check(log)
         self.blocked = blocked
         action = self.checkpoints.after_freeze() or self._next_of_steps(log)
@@ -159,12 +159,9 @@ class Core:
         if due is not None:
             return due
         if self.goal.ends_with_rescale and self.rescale.is_idle:
-            self.request_stop()
-            return self._stop_action(log)
+            return self._end_run(log)
         if self.paused:
-            self.rescale.rested()
-            aborting = self._next_program(log) if self.transition.is_aborting(log) else None
-            return aborting or Wait()
+            return self._next_while_paused(log)
         if self.rescale.blocks_steps or (self.blocked.steps and not self.is_replaying(log)):
             return Wait()
         adoption = self._next_program(log)
@@ -172,17 +169,33 @@ class Core:
             return adoption
         if self.step < self._given_below(log):
             return Give(self.step, self.is_replaying(log))
+        if self._has_no_more_steps(log):
+            return self._next_without_steps(log)
+        return Wait() if self.transition.blocks_steps(log) else Divide(self.step)
+
+    def _next_while_paused(self, log: StepLogState) -> Action:
+        """A pause does not keep a transition from being taken back."""
+        self.rescale.rested()
+        aborting = self._next_program(log) if self.transition.is_aborting(log) else None
+        return aborting or Wait()
+
+    def _has_no_more_steps(self, log: StepLogState) -> bool:
+        """Whether the run divides no more steps: it ends with its input, or only replays."""
         is_switch_left = log.revisions.is_to_pass_on(self.step)  # such a step needs no input
         has_no_input = self.goal.ends_with_input and self.exhausted and not is_switch_left
-        if has_no_input or not self.goal.runs_new_steps:
-            if not self.rescale.is_idle:
-                self.rescale.rested()
-                return Wait()
-            if self.transition.goes_on_by_itself(log):
-                return Wait()
-            self.request_stop()
-            return self._stop_action(log)
-        return Wait() if self.transition.blocks_steps(log) else Divide(self.step)
+        return has_no_input or not self.goal.runs_new_steps
+
+    def _next_without_steps(self, log: StepLogState) -> Action:
+        """The run ends, once the rescale and the transition that go on without steps are over."""
+        if not self.rescale.is_idle:
+            self.rescale.rested()
+            return Wait()
+        return Wait() if self.transition.goes_on_by_itself(log) else self._end_run(log)
+
+    def _end_run(self, log: StepLogState) -> Action:
+        """The run stops by itself."""
+        self.request_stop()
+        return self._stop_action(log)
 
     def _next_program(self, log: StepLogState) -> TransitionAction | ChangeProgram | None:
         """What leads to another program, before the next step."""
@@ -347,31 +360,30 @@ class Core:
         version = self.checkpoints.completed(log)
         self.story.append("completed")
         self.transition.completed(version)
-        if log.rescale is None and self.rescale.is_under_way:
-            self.rescale.tell(AllMoved.completed, log.current_layout.placed.births)
+        self.rescale.completed(log)
 
     def rescale_intended(self, log: StepLogState) -> None:
         """The intent of the rescale is in the log."""
         assert log.rescale is not None, self._with_story("the log has no rescale")
         self._report_of_rescale("intended")
-        self.rescale.tell(WantedRescale.intended)
+        self.rescale.intended()
 
     def staffed(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers of the target are there, and all are connected."""
         assert not self.checkpoints.is_under_way, self._with_story("workers are made while a checkpoint is under way")
         self._report_of_rescale("staffed")
-        self.rescale.tell(Staffing.staffed, owned)
+        self.rescale.staffed(owned)
 
     def cut(self, owned: Mapping[int, SlotSet], steps_between: int) -> None:
         """Some slots have another owner. `steps_between`: see MovingSlots.cut."""
         assert self.running is None, self._with_story("a cut while the workers have a step")
         self._report_before_freeze("cut")
-        self.rescale.tell(MovingSlots.cut, owned, steps_between)
+        self.rescale.cut(owned, steps_between)
 
     def buried(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers that were to leave are gone."""
         self._report_of_rescale("buried")
-        self.rescale.tell(Burying.buried, owned)
+        self.rescale.buried(owned)
 
     def _report_of_rescale(self, event: str) -> None:
         assert self.drained, self._with_story(f"{event} while a step is under way")

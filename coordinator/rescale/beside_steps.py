@@ -15,12 +15,9 @@ from coordinator.rescale.phases import (
     Burying,
     Idle,
     MovingCold,
-    MovingLive,
     MovingPortions,
     MovingRounds,
-    NeedsTasks,
     Staffing,
-    UnderWay,
     WantedRescale,
     Weighing,
 )
@@ -60,7 +57,7 @@ class RescaleBesideSteps:
         if self._parts.log.rescale is None:
             self._parts.copying.end()
         is_free = self._parts.copying.look(crew)
-        self._tell_copies()
+        self._machine.copies(self._parts.copying.has_begun)
         if not is_free:
             return
         match self._machine.phase:
@@ -85,23 +82,12 @@ class RescaleBesideSteps:
                 assert_never(self._machine.phase)
         self._pace(core)
 
-    def _tell_copies(self) -> None:
-        """The phase that keeps them knows whether there are copies."""
-        has_copies = self._parts.copying.has_begun
-        match self._machine.phase:
-            case UnderWay(course=course) if course.has_copies != has_copies:
-                self._machine.tell(UnderWay.copies, has_copies)
-            case Burying() as burying if burying.has_copies != has_copies:
-                self._machine.tell(Burying.copies, has_copies)
-            case _:
-                pass
-
     def _recruit(self, core: Core, crew: Crew, new: tuple[int, ...]) -> None:
         match self._parts.recruiting.look(crew, len(new), self._hosts()):
             case Recruits.WAITED_FOR:
                 pass
             case Recruits.THERE:
-                self._machine.tell(NeedsTasks.recruited)
+                self._machine.recruited()
             case Recruits.LATE:
                 self._no_recruits(core, crew, len(new))
             case never:
@@ -165,9 +151,9 @@ class RescaleBesideSteps:
         if is_wanted:  # and the rescale was not turned meanwhile
             self._parts.view.progress.note_weights(left_bytes, self._parts.monotonic())
             if strategy.protocol == "batches":
-                self._machine.tell(Weighing.weighed)
+                self._machine.weighed()
             else:
-                self._machine.tell(Weighing.planned, self._planner(phase))
+                self._machine.planned(self._planner(phase))
             self._parts.view.show()
 
     def _planner(self, phase: Weighing) -> Planner:
@@ -181,7 +167,7 @@ class RescaleBesideSteps:
         """Has the sources copy what has to move."""
         copied_bytes, portions = self._parts.copying.take(crew)
         for portion in portions:
-            self._machine.tell(MovingPortions.copied, portion)
+            self._machine.copied(portion)
         if copied_bytes:
             self._parts.view.progress.note_copy(copied_bytes, self._parts.monotonic())
             self._parts.view.show()
@@ -193,14 +179,9 @@ class RescaleBesideSteps:
 
     def _pace(self, core: Core) -> None:
         """Tells the machine whether a checkpoint has to come before the next cut, and how much a round of a planner may move."""
-        is_crowded = self._is_crowded(core)
-        phase = self._machine.phase
-        if isinstance(phase, MovingLive) and phase.is_crowded != is_crowded:
-            self._machine.tell(MovingLive.crowded, is_crowded)
-        if isinstance(phase, MovingRounds):
-            slots = self._slots_per_round(phase)
-            if phase.slots_per_round != slots:
-                self._machine.tell(MovingRounds.sized, slots)
+        self._machine.crowded(self._is_crowded(core))
+        if isinstance(self._machine.phase, MovingRounds):
+            self._machine.sized(self._slots_per_round(self._machine.phase))
 
     def _is_crowded(self, core: Core) -> bool:
         """Whether a live rescale has moved so much since the last version that a checkpoint has to come first. Asks for it."""

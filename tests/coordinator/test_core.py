@@ -209,7 +209,7 @@ class Run(RuleBasedStateMachine):
 
     @rule()
     def asked_twice(self) -> None:
-        """`next` changes nothing: it returns the same action until that is carried out."""
+        """`next` is idempotent: it returns the same action until that is carried out."""
         if not self.exited:
             assert self.core.next(self.log) == self.core.next(self.log)
 

@@ -56,7 +56,7 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/rescale/wishes.py",
-                "        self._machine.tell(WantedRescale.refused)\n        self._pending = None\n",
+                "        self._machine.refused()\n        self._pending = None\n",
                 "        assert WantedRescale\n        self._pending = None\n",
             ),
         ),

@@ -484,7 +484,7 @@ TRANSITIONS = (
         "abort-waits-for-the-end-of-a-pause",
         "A transition is not taken back while the run is paused.",
         "1 division first",
-        (Edit("coordinator/core.py", "            return aborting or Wait()", "            return Wait()"),),
+        (Edit("coordinator/core.py", "        return aborting or Wait()", "        return Wait()"),),
         (
             "tests/coordinator/test_transition_machine.py::"
             "test_an_abort_needs_no_step_so_it_goes_on_while_the_run_is_paused",

@@ -842,7 +842,7 @@ def worker_made_while_a_checkpoint_is_folded() -> Iterator[None]:
 
     with (
         broken(Rescale, "next", following),
-        broken(core.Core, "staffed", lambda self, owned: self.rescale.tell(Staffing.staffed, owned)),
+        broken(core.Core, "staffed", lambda self, owned: self.rescale.staffed(owned)),
     ):
         yield
 
