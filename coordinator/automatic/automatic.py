@@ -14,9 +14,10 @@ from coordinator.automatic.requests import AutoRequest
 from coordinator.automatic.sampling import Sampler
 from coordinator.automatic.view import automatic_status
 from coordinator.core import Core
+from coordinator.inbox import PendingRequest
 from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
-from coordinator.requests import PendingRequest, Requests
+from coordinator.requests import Requests
 from coordinator.rescale.requests import LayoutRequest, RescaleRefused, RescaleRequest
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
@@ -180,7 +181,7 @@ class Automatic(LoopPart):
         try:
             self._asked = self._requests.layout.put(RescaleRequest(workers, MoveStrategy("live")))
             self._changes += 1
-        except RescaleRefused:  # the run is over
+        except RescaleRefused:  # the run is over, or too many requests wait
             self._machine.withdrawn()
 
     def _take_answer(self, core: Core) -> None:

@@ -41,7 +41,7 @@ from starlette.routing import Route
 from base.fault import ExitCode
 from base.limits import WORKERS_MAX
 from coordinator.automatic.requests import AutoRequest
-from coordinator.checkpoints.questions import tables_of
+from coordinator.checkpoints.view_rows import tables_of
 from coordinator.requests import RequestName, Requests
 from coordinator.rescale.requests import (
     LayoutIsAsAsked,

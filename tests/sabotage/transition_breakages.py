@@ -644,7 +644,7 @@ TRANSITIONS = (
         "2 determinism",
         (
             Edit(
-                "coordinator/checkpoints/questions.py",
+                "coordinator/checkpoints/view_queries.py",
                 "checks_errors=question.next_of is None)",
                 "checks_errors=True)",
             ),

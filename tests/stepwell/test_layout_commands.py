@@ -15,7 +15,8 @@ import httpx
 import pytest
 from rich.console import Console
 
-from coordinator.requests import PendingRequest, Requests
+from coordinator.inbox import PendingRequest
+from coordinator.requests import Requests
 from coordinator.rescale.requests import LayoutIsAsAsked, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import DynamicShards, FixedShards
