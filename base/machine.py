@@ -53,7 +53,7 @@ class Machine(Generic[Phase]):
         self.phase = getattr(self.phase, name)(*args, **kwargs)
         self.story.append(f"{before}.{name} -> {type(self.phase).__name__}")
 
-    def begin_again(self, phase: Phase, why: str) -> None:
+    def reset_to(self, phase: Phase, why: str) -> None:
         """Goes on from this phase, whatever the present one is. `why`: what has happened, for the story."""
         self.story.append(f"{type(self.phase).__name__}: {why} -> {type(phase).__name__}")
         self.phase = phase

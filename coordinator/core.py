@@ -59,7 +59,7 @@ from coordinator.actions import (
     Wait,
 )
 from coordinator.boundary import Boundary
-from coordinator.checkpoints.made import Checkpoints
+from coordinator.checkpoints.machine import CheckpointMachine
 from coordinator.checkpoints.phases import CheckpointPhase
 from coordinator.goal import Goal
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
@@ -87,7 +87,7 @@ NOTHING_BLOCKED = StoreBlocks()
 class Core:
     """Which action comes next, for one attempt of a run. `check` states the invariants."""
 
-    checkpoints: Checkpoints
+    checkpoints: CheckpointMachine
     rescale: Rescale
     transition: AnyTransition
     """It says what leads to another program."""
@@ -154,7 +154,7 @@ class Core:
         if checkpoint is not None:
             return checkpoint
         if self.stopping:
-            return self._accepted_abort(log) or self._stop_action(log)
+            return self._pending_abort(log) or self._stop_action(log)
         due = self.rescale.next(log, self._at_boundary(log))
         if due is not None:
             return due
@@ -167,7 +167,7 @@ class Core:
         adoption = self._next_program(log)
         if adoption is not None:
             return adoption
-        if self.step < self._given_below(log):
+        if self.step < self._step_limit(log):
             return Give(self.step, self.is_replaying(log))
         if self._has_no_more_steps(log):
             return self._next_without_steps(log)
@@ -205,7 +205,7 @@ class Core:
             return ChangeProgram(self.step)
         return self.transition.next(log, self._at_boundary(log))
 
-    def _accepted_abort(self, log: StepLogState) -> LogTurn | None:
+    def _pending_abort(self, log: StepLogState) -> LogTurn | None:
         """A stop does not lose the order to take a transition back."""
         due = self.transition.next(log, self._at_boundary(log)) if self.transition.is_aborting(log) else None
         return due if isinstance(due, LogTurn) else None
@@ -228,7 +228,7 @@ class Core:
             assert self.running is not None
             return Collect(self.running)
         ahead = self.ran + 1
-        if self.running is None and ahead < self._given_below(log) and not self._boundary_due(log):
+        if self.running is None and ahead < self._step_limit(log) and not self._needs_drained_boundary(log):
             if (cut := self._cut_between_steps(log)) is not None:
                 return cut
             return Give(ahead, ahead < log.steps)
@@ -239,11 +239,11 @@ class Core:
         due = self.rescale.next(log, self._at_boundary(log)) if self.rescale.mode == "live" else None
         return due if isinstance(due, Cut) else None
 
-    def _given_below(self, log: StepLogState) -> int:
+    def _step_limit(self, log: StepLogState) -> int:
         """The steps below this one may be given to the workers."""
         return log.division_next if self.goal.runs_new_steps else log.steps
 
-    def _boundary_due(self, log: StepLogState) -> bool:
+    def _needs_drained_boundary(self, log: StepLogState) -> bool:
         """Whether something waits for a drained boundary."""
         if self.stopping or self.paused or self.blocked.steps or self.checkpoints.is_freeze_due:
             return True
@@ -252,7 +252,7 @@ class Core:
         due = self._cut_between_steps(log) is None and self.rescale.is_due(log, self._at_boundary(log))
         return due or self.rescale.blocks_steps
 
-    def is_blocked(self, log: StepLogState) -> bool:
+    def is_held_up_by_rescale(self, log: StepLogState) -> bool:
         """Whether the workers have no step because a rescale has something to do first, or blocks the steps."""
         if self.running is not None or self.rescale.is_idle:
             return False

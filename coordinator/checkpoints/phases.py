@@ -4,7 +4,7 @@
       ^                                                                                                     |
       +-------------------------- completed --------------------------- FoldedCheckpoint <------------- folded
 
-made.py tells the events. A stop names its checkpoint at once. The log knows whether the intent of a named one is written.
+machine.py reports the events. A stop names its checkpoint at once. The log knows whether the intent of a named one is written.
 """
 
 from __future__ import annotations

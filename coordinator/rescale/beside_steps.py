@@ -10,6 +10,7 @@ from base.fault import Fault
 from base.slots import NO_SLOTS
 from coordinator.core import Core
 from coordinator.rescale.hosts import why_no_disk_space_for
+from coordinator.rescale.parts import RescaleParts
 from coordinator.rescale.phases import (
     AllMoved,
     Burying,
@@ -25,7 +26,6 @@ from coordinator.rescale.planner import Planner
 from coordinator.rescale.recruiting import Recruits
 from coordinator.rescale.replacing import NoTaskThere
 from coordinator.rescale.requests import TurnRequest
-from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.ways import slots_to_leave
 from coordinator.rescale.wishes import Wishes
 from engine.resident.crew import Crew

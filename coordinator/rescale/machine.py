@@ -103,7 +103,7 @@ class Rescale(Machine[Phase]):
 
     def recovered(self, owned: Owned, log: StepLogState) -> None:
         """Other workers go on. `owned`: the owners in the version that was opened."""
-        self.begin_again(resume(owned, log.rescale, log.target), "recovered")
+        self.reset_to(resume(owned, log.rescale, log.target), "recovered")
 
     def requested(self, wish: Wish) -> None:
         """A rescale is wanted, and the log does not have it yet."""

@@ -23,11 +23,11 @@ from coordinator.rescale.copying import Copying
 from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget, MadeCut
 from coordinator.rescale.hosts import tasks_for
 from coordinator.rescale.machine import Rescale
+from coordinator.rescale.parts import RescaleParts
 from coordinator.rescale.phases import Idle, MovingPortions
 from coordinator.rescale.planner import Planners
 from coordinator.rescale.recruiting import RescaleRecruits
 from coordinator.rescale.requests import LayoutRequest
-from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.view import RescaleView
 from coordinator.rescale.ways import Portion
 from coordinator.rescale.wishes import Wishes
@@ -85,12 +85,12 @@ class Rescaling(LoopPart):
         self._beside_steps.reset()
         if not self._has_started:
             self._has_started = True
-            self._wishes.start(recovered.goal)
+            self._wishes.want_configured_workers(recovered.goal)
         if found.companions:
             self._wishes.shrink(found.companions)
         else:
-            self._wishes.shrink_no_more()
-        self._wishes.go_on()
+            self._wishes.cancel_shrink()
+        self._wishes.resubmit()
         self._parts.view.reset()
         self._parts.view.show()
 

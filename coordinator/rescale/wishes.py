@@ -12,6 +12,7 @@ from base.slots import drop_empty
 from coordinator.goal import Goal
 from coordinator.rescale.actions import Aim, Wish
 from coordinator.rescale.hosts import why_no_disk_space_for
+from coordinator.rescale.parts import RescaleParts
 from coordinator.rescale.phases import WantedRescale
 from coordinator.rescale.replacing import without_host
 from coordinator.rescale.requests import (
@@ -23,7 +24,6 @@ from coordinator.rescale.requests import (
     RescaleRequest,
     TurnRequest,
 )
-from coordinator.rescale.shared import RescaleParts
 from coordinator.starting.layouts import has_same_target, layout_of, layout_to, layout_with, target_of, workers_to_have
 from engine.model.layout import Layout
 from engine.resident.crew import Crew
@@ -72,7 +72,7 @@ class Wishes:
         """Whether the start of the run wants it."""
         return self._pending is not None and self._pending.source is WishSource.START
 
-    def start(self, goal: Goal) -> None:
+    def want_configured_workers(self, goal: Goal) -> None:
         """At the start of the run, the number of workers is made what the command or the settings say."""
         wanted, log = self._parts.spec.wanted, self._parts.log
         workers = workers_to_have(wanted, log)
@@ -128,12 +128,12 @@ class Wishes:
             layout_fault=f"Spark had fewer task slots than workers, so the run goes on with {len(staying)} workers."
         )
 
-    def shrink_no_more(self) -> None:
+    def cancel_shrink(self) -> None:
         """There are enough task slots again, and the log does not have the rescale to fewer workers."""
         if self._pending is not None and self._pending.source is WishSource.SHRINKING:
             self._pending = None
 
-    def go_on(self) -> None:
+    def resubmit(self) -> None:
         """After each recovery: the machine is told of the wish."""
         if self._pending is not None and self._parts.log.rescale is None:
             self._machine.requested(self._pending.wish)

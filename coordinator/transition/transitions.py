@@ -37,8 +37,8 @@ from coordinator.transition.concerned import outputs_concerned
 from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
 from coordinator.transition.draining import DrainPortions
+from coordinator.transition.findings import CheckingTopics, Measured, Preparing, TopicsChecked, WantedTransition
 from coordinator.transition.holding import Holding, TopicFindings, views_put_in_error
-from coordinator.transition.known import Looked, Looking, Measured, Preparing, WantedTransition
 from coordinator.transition.machine import (
     ClearUnusedTables,
     LogSettled,
@@ -185,10 +185,10 @@ class Transitions(LoopPart):
                 self.show()
                 if preparation.prepared is not None:
                     preparation.accept()
-            case Looking(look=look) if look.is_over:
+            case CheckingTopics(look=look) if look.is_over:
                 found = look.result()
-                if found.settled is not None:
-                    self.course.take_settled(self._filling().intent, found.settled)
+                if found.resolved is not None:
+                    self.course.take_resolved(self._filling().intent, found.resolved)
                 self.machine.looked(found.reasons)
             case _:
                 pass
@@ -199,7 +199,7 @@ class Transitions(LoopPart):
         match self.machine.known:
             case Preparing(preparation):
                 return preparation.acts_beside
-            case Looking(look=look):
+            case CheckingTopics(look=look):
                 return not look.is_over
             case _:
                 return False
@@ -302,7 +302,7 @@ class Transitions(LoopPart):
 
     def _measure(self, crew: Crew) -> None:
         known, phase = self.machine.known, self._filling()
-        assert isinstance(known, Looked), "the differences are measured before the topics are looked at"
+        assert isinstance(known, TopicsChecked), "the differences are measured before the topics are looked at"
         measured = self.course.facts(phase.intent).differences
         sizes = crew.programs.measure([each.number for each in measured])
         holds = Holding(self.course, self._writer.state, phase).reasons(

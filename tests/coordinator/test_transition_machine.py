@@ -22,20 +22,20 @@ from coordinator.actions import (
     Wait,
 )
 from coordinator.boundary import Boundary
-from coordinator.checkpoints.made import Checkpoints
+from coordinator.checkpoints.machine import CheckpointMachine
 from coordinator.core import Core
 from coordinator.goal import Goal
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
 from coordinator.revisions.turns import TurnName
 from coordinator.revisions.view import ViewDifference
-from coordinator.transition.known import (
+from coordinator.transition.findings import (
     AllCleared,
-    Looked,
-    Looking,
+    CheckingTopics,
     Measured,
-    NothingKnown,
+    NoFindings,
     Preparing,
+    TopicsChecked,
     WantedTransition,
 )
 from coordinator.transition.machine import (
@@ -80,7 +80,7 @@ def log_of(*records: Record) -> Log:
 
 
 def core_of(log: Log, program: ProgramKey) -> Core:
-    return Core(Checkpoints(EMPTY, ids()), Rescale(Idle(owned_by(0, 1))), Transition(), program, goal=Goal.SERVE)
+    return Core(CheckpointMachine(EMPTY, ids()), Rescale(Idle(owned_by(0, 1))), Transition(), program, goal=Goal.SERVE)
 
 
 def run_step(core: Core, log: Log, step: int) -> None:
@@ -480,7 +480,7 @@ def test_what_was_measured_is_seen_until_it_is_measured_again_or_the_transition_
     for turn in (machine.look_again, lambda: machine.looking(LOOK), lambda: machine.looked(("the topic was cut",))):
         turn()
         assert machine.differences == DIFFERENCES and machine.holds is None
-    assert machine.known == Looked(DIFFERENCES, ("the topic was cut",))
+    assert machine.known == TopicsChecked(DIFFERENCES, ("the topic was cut",))
     again = (ViewDifference("totals", 5, 4),)
     machine.measured(again, (), reads_again=False)
     assert machine.differences == again
@@ -507,13 +507,13 @@ def test_what_is_prepared_stays_until_it_has_begun_or_is_refused() -> None:
         with pytest.raises(InvalidTransition, match="cannot happen in the phase Wanted"):
             event()
     machine.began()
-    assert machine.known == NothingKnown() and not machine.has_request
+    assert machine.known == NoFindings() and not machine.has_request
 
 
 def test_the_store_is_waited_for_when_all_is_cleared_and_never_before() -> None:
     machine: AnyTransition = Transition()
     machine.note_store(needs_loads=True)
-    assert machine.known == NothingKnown()
+    assert machine.known == NoFindings()
     machine.cleared(is_done=True, is_last=True)
     assert machine.known == AllCleared(None, waits_for_store=False)
     machine.note_store(needs_loads=True)
@@ -557,11 +557,11 @@ MISTAKES: list[tuple[str, tuple[Record, ...], dict[str, Any]]] = [
     ("WantedTransition in the phase filling", IN_FILLING, {"phase": WantedTransition(PREPARED)}),
     ("a resumption in the phase filling", IN_FILLING, {"asked": TransitionRequests(turn="resume")}),
     ("a checkpoint in the phase of no transition", (), {"checkpoint": "needed"}),
-    ("Looking in the phase of no transition", (), {"phase": Looking(None, LOOK)}),
-    ("Looked in the phase detached", (*IN_FILLING, turns("detached", 0)), {"phase": Looked(None, ())}),
+    ("CheckingTopics in the phase of no transition", (), {"phase": CheckingTopics(None, LOOK)}),
+    ("TopicsChecked in the phase detached", (*IN_FILLING, turns("detached", 0)), {"phase": TopicsChecked(None, ())}),
     ("Measured in the phase switching", (begins(), fills(0, WHOLE), switches()), {"phase": Measured((), ())}),
     ("Cleared in the phase filling", IN_FILLING, {"phase": AllCleared(None, False)}),
-    ("differences in the phase of no transition", (), {"phase": NothingKnown(DIFFERENCES)}),
+    ("differences in the phase of no transition", (), {"phase": NoFindings(DIFFERENCES)}),
     ("differences in the phase clearing", ABORTED, {"phase": AllCleared(DIFFERENCES, False)}),
     ("loads of a transition that was not made", ABORTED, {"phase": AllCleared(None, waits_for_store=True)}),
 ]

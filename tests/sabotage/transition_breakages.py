@@ -497,7 +497,7 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/core.py",
-                "return self._accepted_abort(log) or self._stop_action(log)",
+                "return self._pending_abort(log) or self._stop_action(log)",
                 "return self._stop_action(log)",
             ),
         ),
@@ -523,8 +523,8 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                'self.begin_again(NothingKnown(), "turned")',
-                'self.begin_again(NothingKnown(self.differences), "turned")',
+                'self.reset_to(NoFindings(), "turned")',
+                'self.reset_to(NoFindings(self.differences), "turned")',
             ),
         ),
         (

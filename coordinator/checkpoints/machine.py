@@ -27,7 +27,7 @@ from io_kafka.step_log.state import StepLogState
 P = TypeVar("P")
 
 
-class Checkpoints:
+class CheckpointMachine:
     """`version`: the last complete checkpoint that the databases have. `making`: how far the one after it is. `new_id` returns an id that no
     checkpoint ever had."""
 
