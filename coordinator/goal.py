@@ -69,18 +69,8 @@ class Goal(Enum):
 
     @property
     def runs_new_steps(self) -> bool:
-        """Whether the run goes on after the replay: with steps whose output is not in the log, and with what leads to another program."""
-        match self:
-            case Goal.SERVE | Goal.READ_AVAILABLE | Goal.FINISH_STEPS:
-                return True
-            case Goal.RESCALE:
-                return False
-            case _:
-                assert_never(self)
-
-    @property
-    def may_change_project(self) -> bool:
-        """Whether the run may lead to another project than that of the state. Without that it begins no transition either."""
+        """Whether the run goes on after the replay: with steps whose output is not in the log, and with what leads to another program. Without
+        that it begins no transition, and does not lead to another project than that of the state."""
         match self:
             case Goal.SERVE | Goal.READ_AVAILABLE | Goal.FINISH_STEPS:
                 return True

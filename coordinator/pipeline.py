@@ -150,7 +150,7 @@ class Pipeline:
                 self._transitions.take_recorded(revision)
             else:
                 numbers = numbers_if_continued(
-                    begins.spec, self._writer.state, revision, may_continue=goal.may_change_project
+                    begins.spec, self._writer.state, revision, may_continue=goal.runs_new_steps
                 )
             if revision is not None and numbers is not None:
                 self._finish_recorded_steps(revision, begins.spec, log_id)

@@ -2,7 +2,7 @@
 
 asked -> the transition is planned beside the steps, and refused before anything is recorded (preparation.py) -> LogTransition
 all is filled -> LookAtTopics, beside the steps -> MeasureWhatDiffers: what differs, and whether something holds the switch -> LogSwitch
-after the switch, or an abort -> Clear, a checkpoint -> LogSettled
+after the switch, or an abort -> ClearUnusedTables, a checkpoint -> LogSettled
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Transitions(LoopPart):
         self._may_begin = True  # whether the run goes on until it is stopped
 
     def recovered(self, recovered: Recovered) -> None:
-        self._course, self._may_begin = recovered.course, recovered.goal.may_change_project
+        self._course, self._may_begin = recovered.course, recovered.goal.runs_new_steps
         if isinstance(self.machine.known, Preparing):
             self.machine.known.preparation.recovered()
         self.machine = self.machine.after_recovery()

@@ -28,6 +28,9 @@ FORMAT_VARIABLE = "STEPWELL_LOG_FORMAT"
 SERVICE_LOG = "service.log"
 """In the state folder. The lines before the last LOG_BYTES_MAX are in a file with `.1` at the end of its name."""
 
+SPARK_LOG = "spark.log"
+"""What Spark writes, in the state folder."""
+
 LOG_BYTES_MAX = 4 << 20
 """The largest number of bytes of one file. Two of them hold days of a service that logs warnings, and hours of one that logs everything."""
 

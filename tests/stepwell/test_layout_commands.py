@@ -299,7 +299,7 @@ def test_requests_for_the_change_under_way(line: CommandLine) -> None:
         (("--workers", "1025"), 2, "1024"),
         (("--workers", "3", "--mode", "hot"), 8, "there is no mode hot any more. The change is live"),
         (("--workers", "3", "--mode", "hot"), 8, "--mode live needs one"),
-        (("--workers", "3", "--mode", "warm"), 3, "Use one of live, cold"),
+        (("--workers", "3", "--mode", "warm"), 3, "Use one of cold, live"),
         (("--workers", "3", "--protocol", "paxos"), 3, "Use one of batches, damion, icadd"),
         (("--workers", "3", "--mode", "cold", "--protocol", "icadd"), 2, "goes by no protocol"),
         (("--workers", "3", "--protocol", "damion"), 8, "--protocol damion needs one"),
