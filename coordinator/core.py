@@ -90,11 +90,11 @@ class Core:
     checkpoints: CheckpointMachine
     rescale: Rescale
     transition: AnyTransition
-    """It says what leads to another program."""
+    """The machine that says what leads to another program."""
     program: ProgramKey
     """What the workers run."""
     goal: Goal = field(kw_only=True)
-    """It says when the run ends by itself."""
+    """When the run ends by itself."""
     step: int = field(init=False)
     """The next step to settle. Right after the databases were opened it is that of `version`."""
     running: int | None = None

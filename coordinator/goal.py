@@ -14,13 +14,13 @@ class Goal(Enum):
     """The goal of a run. A run with any goal ends earlier if a user stops it."""
 
     SERVE = "serve"
-    """It reads whatever arrives, and does not end by itself."""
+    """The run reads whatever arrives, and does not end by itself."""
     READ_AVAILABLE = "read-available"
-    """It reads what the topics have at its start, and ends with a checkpoint."""
+    """The run reads what the topics have at its start, and ends with a checkpoint."""
     FINISH_STEPS = "finish-steps"
-    """It runs the steps that are divided in the log, divides none, and ends with a checkpoint."""
+    """The run finishes the steps that are divided in the log, divides none, and ends with a checkpoint."""
     RESCALE = "rescale"
-    """It makes the rescale that is wanted or under way, and ends at its checkpoint. It runs no step whose output is not in the log. A live
+    """The run makes the rescale that is wanted or under way, and ends at its checkpoint. It runs no step whose output is not in the log. A live
     rescale that it finds needs the replay first. A cold one precedes it, and the replay is left to the next run."""
 
     @property

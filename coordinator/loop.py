@@ -1,6 +1,6 @@
-"""The loop: it asks the core for the next action, carries it out, and reports it.
+"""The run loop: it takes the next action from the core, executes it and reports the outcome.
 
-A run has one loop for each revision that it was started with: usually one, and another before it if steps of the project before are finished
+A run has one loop for each revision that it was started with: usually one, and another before it if steps of the previous project are finished
 first. The workers live as long as no loss makes it replace them, also when a transition leads to another revision.
 
 Guarantees: a lost worker (a killed process, a broken connection, silence) is recovered from, at the last checkpoint, a bounded number of times.
@@ -376,7 +376,7 @@ class RevisionRun:
     @property
     def _must_store(self) -> bool:
         """Whether the last checkpoint has to be stored, however long that takes: the next revision of the project is recorded after it, and no
-        run goes back to a version of before."""
+        run goes back to a previous version."""
         return self._goal.precedes_revision and not self._in_force.is_stop
 
     def _phase(self, core: Core) -> ServicePhase:

@@ -13,6 +13,6 @@ replay.py      what the machine would have decided over a recorded load
 recorded.py    the file of the recorded load
 requests.py    what users ask of all this
 autoscaling.py the shell: samples, asks for rescales as a user does, and says why
-view.py        what people see of it
+view.py        what users see of it
 
 All but recorded.py and autoscaling.py is without I/O, clock or randomness."""

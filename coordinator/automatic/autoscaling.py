@@ -1,4 +1,4 @@
-"""The shell of automatic layouts: it samples the load beside the steps, asks for rescales as a user does, and says why.
+"""The shell of automatic layouts: it samples the load in the background, asks for rescales as a user does, and says why.
 
 machine.py decides. The bounds are in the step log, so that they hold after a restart and on another host. Those of the project's settings
 count if they were changed since a run acted on them last, as `stepwell.workers` does; then they replace what a command has said."""
@@ -192,7 +192,7 @@ class Automatic(LoopPart):
             return
         if core.rescale.is_idle:
             self._machine.refused(fault.message if isinstance(fault, RescaleRefused) else str(fault))
-        else:  # somebody else was first
+        else:  # a user was first
             self._machine.withdrawn()
         _log.info("the change of the number of workers was refused", fault=str(fault))
         self._show()

@@ -34,7 +34,7 @@ REST_SECONDS_MAX = 3600.0
 
 REFUSED_SECONDS = 600.0
 """For how long a number of workers that was refused is not asked for again; twice as long after each further time. Slots and disks are freed by
-people, or by an autoscaler of nodes within some minutes."""
+users, or by an autoscaler of nodes within some minutes."""
 
 REFUSED_SECONDS_MAX = 6 * 3600.0
 
@@ -222,7 +222,7 @@ class AutoMachine:
         assert number not in self._refused_now(), story(f"{number} workers were refused")
 
     def check(self) -> None:
-        """Asserts the invariants; a failure is a mistake of ours."""
+        """Asserts the invariants; a failure is a bug in Stepwell."""
         self.known.check()
         assert (self.limits is None) == isinstance(self.phase, Off), self.machine.with_story("bounds in another phase")
         assert self.limits is None or 1 <= self.limits.least <= self.limits.most

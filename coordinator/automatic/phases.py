@@ -4,7 +4,7 @@
                   ^  |              | refused                      ^                     |
                   |  |              v                              |                     |
                   |  +---------- (WATCHING)                        |                     |
-                  |  +---- somebody else changes the layout -------+---------------------+
+                  |  +---- users change the layout ---------------+---------------------+
 
 Bounds that are taken away lead to OFF from everywhere."""
 
@@ -70,7 +70,7 @@ class RescaleAsked(NothingChanging):
 
 @dataclass(frozen=True)
 class ChangeUnderWay(AutoPhase):
-    """A change is under way. `target`: of one that the machine has asked for; None if somebody else has."""
+    """A change is under way. `target`: of one that the machine has asked for; None if a user has."""
 
     target: int | None
 

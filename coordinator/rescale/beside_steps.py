@@ -1,4 +1,4 @@
-"""What a rescale does beside the steps: it waits for tasks, has the sources weigh their slots, and has them copied."""
+"""What a rescale does in the background: it waits for tasks, has the sources weigh their slots, and has them copied."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Copies do not count, because they do not hold up the steps, and checkpoints come
 
 
 class RescaleBesideSteps:
-    """What the rescales of one run do beside the steps. `reset` is called after each recovery."""
+    """What the rescales of one run do in the background. `reset` is called after each recovery."""
 
     def __init__(self, parts: RescaleParts, wishes: Wishes) -> None:
         self._parts, self._machine, self._wishes = parts, parts.machine, wishes

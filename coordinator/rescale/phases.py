@@ -44,7 +44,7 @@ phase, as `turned` does.
 There are three ways to move slots, and each is a phase:
 
 - **cold**: no step begins from the request until the rescale is settled, and one cut follows the other.
-- **live, in portions**: the sources copy portions of neighbouring slots beside the steps. Each portion that is copied is moved by one cut,
+- **live, in portions**: the sources copy portions of neighbouring slots in the background. Each portion that is copied is moved by one cut,
   between two steps, which moves what is new since the copy was made. The next portion is copied meanwhile.
 - **live, in rounds**: a planner decides which slots move together (planner.py). They were not copied.
 
@@ -343,7 +343,7 @@ Moving = MovingCold | MovingPortions | MovingRounds
 
 @dataclass(frozen=True)
 class AllMoved(UnderWay):
-    """All slots have the owners of the target. `messages`: how many the machines of its protocol have sent each other, which people see; None if
+    """All slots have the owners of the target. `messages`: how many the machines of its protocol have sent each other, which users see; None if
     it was without a planner."""
 
     messages: int | None
@@ -359,7 +359,7 @@ class AllMoved(UnderWay):
 
 @dataclass(frozen=True)
 class Burying:
-    """`leaving`: workers that the settled layout does not have. `has_copies`: see RescaleCourse; a worker that gets a
+    """`leaving`: workers that the settled layout does not have. `has_copies`: see RescaleCourse; a worker that receives a
     copy answers for it before it leaves."""
 
     owned: Owned

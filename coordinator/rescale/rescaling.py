@@ -1,4 +1,4 @@
-"""The shell of a rescale: it carries out what the machine says, and tells the machine afterwards what has happened.
+"""The shell of a rescale: it carries out what the machine says, and reports afterwards what has happened.
 
 phases.py        decides when each part is due
 wishes.py        a start and users: a rescale begins, is paused, or gets another target
@@ -47,8 +47,8 @@ _log = structlog.get_logger("coordinator.rescale")
 
 
 class Rescaling(LoopPart):
-    """It owns what the rescales of one run are made of: the machine, which the core asks; the wishes of users and of the start; and what is done
-    beside the steps. All of it outlives a recovery. `births`: of the workers."""
+    """The owner of what the rescales of one run are made of: the machine, which the core asks; the wishes of users and of the start; and what
+    is done in the background. All of it outlives a recovery. `births`: of the workers."""
 
     def __init__(
         self, spec: PipelineSpec, launcher: Launcher, planners: Planners, writer: PipelineWriter, board: StatusBoard
@@ -105,7 +105,7 @@ class Rescaling(LoopPart):
         self._beside_steps.look(core, crew)
 
     def note_step(self, step: SettledStep) -> None:
-        """Cuts are measured by how long steps take."""
+        """Feeds step times into the cut budget."""
         self._parts.budget.note_step(step.took_ms, step.write_ms)
         if self._parts.log.rescale is not None:
             self._parts.view.progress.note_step(step.took_ms)

@@ -47,7 +47,7 @@ MEASURED_BYTES_MIN = 1 << 20
 
 
 class RescaleView:
-    """What people see of the rescales of one run. `births`: those of the workers, kept up to date by the shell. `progress`: of the last
+    """What users see of the rescales of one run. `births`: those of the workers, kept up to date by the shell. `progress`: of the last
     rescale."""
 
     def __init__(

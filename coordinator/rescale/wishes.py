@@ -55,8 +55,8 @@ class _Pending:
 
 
 class Wishes:
-    """It owns the one rescale that is wanted in a run and is not in the log yet, from whomever it comes. The wish outlives a recovery, after
-    which the machine is told of it again. It also records the turns of a rescale that is in the log."""
+    """The owner of the one rescale that is wanted in a run and is not in the log yet, from whomever it comes. The wish outlives a recovery,
+    after which the machine is told of it again. It also records the turns of a rescale that is in the log."""
 
     def __init__(self, parts: RescaleParts) -> None:
         self._parts, self._machine = parts, parts.machine

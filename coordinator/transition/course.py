@@ -145,7 +145,7 @@ class Course:
 
     def resolved_next(self, intent: RevisionIntent, topics: Topics, known: Mapping[str, TopicIdentity]) -> Resolved:
         """Looks at the topics and registers the schemas of the project to which a transition leads, and creates topics that are missing. It may
-        run beside the steps. `known`: the topics that the step log has. Raises the fault that would end the step of the switch."""
+        run in the background. `known`: the topics that the step log has. Raises the fault that would end the step of the switch."""
         spec = with_matching_topics(former_project(self.document_of(intent), self.files), topics, known)
         return spec, *resolved_outputs(spec, topics, known)
 

@@ -35,7 +35,7 @@ Differences = tuple[ViewDifference, ...]
 
 @dataclass(frozen=True)
 class Measurable:
-    """What all phases have in which the log may have a transition. `differences`: as they were measured last, which people see until others are
+    """What all phases have in which the log may have a transition. `differences`: as they were measured last, which users see until others are
     measured, or the transition turns or is settled; None before."""
 
     differences: Differences | None
@@ -52,11 +52,11 @@ class NoFindings(Measurable):
     differences: Differences | None = None
 
     def preparing(self, preparation: P) -> Preparing[P]:
-        """Somebody has asked for a transition."""
+        """A user has asked for a transition."""
         return Preparing(preparation)
 
     def looking(self, look: L) -> CheckingTopics[L]:
-        """The topics of the next project are looked at, beside the steps."""
+        """The topics of the next project are checked in the background."""
         return CheckingTopics(self.differences, look)
 
     def cleared(self, is_done: bool) -> NoFindings | AllCleared:
@@ -66,7 +66,7 @@ class NoFindings(Measurable):
 
 @dataclass(frozen=True)
 class Preparing(Generic[P]):
-    """A request is prepared beside the steps."""
+    """A request is prepared in the background."""
 
     preparation: P
 
@@ -75,7 +75,7 @@ class Preparing(Generic[P]):
         return WantedTransition(prepared)
 
     def refused(self) -> NoFindings:
-        """It cannot begin."""
+        """The transition cannot begin."""
         return NoFindings()
 
 
@@ -97,7 +97,7 @@ class CheckingTopics(Measurable, Generic[L]):
     look: L
 
     def looked(self, reasons: tuple[str, ...]) -> TopicsChecked:
-        """That is over. `reasons`: see TopicsChecked."""
+        """The check of the topics is over. `reasons`: see TopicsChecked."""
         return TopicsChecked(self.differences, reasons)
 
 
@@ -114,13 +114,13 @@ class TopicsChecked(Measurable):
 
 @dataclass(frozen=True)
 class Measured(Measurable):
-    """`differences`: as they are. `holds`: why the switch has to wait, for people; empty if nothing stands in its way."""
+    """`differences`: as they are. `holds`: why the switch has to wait, for users; empty if nothing stands in its way."""
 
     differences: Differences
     holds: tuple[str, ...]
 
     def switched(self) -> NoFindings:
-        """The switch is in the log. People go on to see what differs."""
+        """The switch is in the log. Users go on to see what differs."""
         return NoFindings(self.differences)
 
 

@@ -1,4 +1,4 @@
-"""Why the switch of a transition whose new nodes are filled has to wait, for people."""
+"""Why the switch of a transition whose new nodes are filled has to wait, for users."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Holding:
                 )
 
     def look(self, topics: Topics) -> TopicFindings:
-        """It may run beside the steps, and asks Kafka and registries."""
+        """The check may run in the background, and asks Kafka and registries."""
         try:
             resolved = self.course.resolved_next(self.phase.intent, topics, self.log.topics)
             self.course.look_at_taken_back(self.phase.before, self.phase.intent, topics, self.log.topics)

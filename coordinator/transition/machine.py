@@ -100,7 +100,7 @@ TransitionAction = (
 @dataclass(frozen=True)
 class TransitionRequests:
     """What users have asked for of the transition that is prepared or under way, and what the log does not have yet. `is_switch`: a switch that
-    only people hold may be made."""
+    only users hold may be made."""
 
     is_switch: bool = False
     turn: Literal["abort", "resume"] | None = None
@@ -155,7 +155,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
 
     @property
     def differences(self) -> Differences | None:
-        """What people see of the differences; see Measurable."""
+        """What users see of the differences; see Measurable."""
         return self.known.differences if isinstance(self.known, Measurable) else None
 
     def next(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
@@ -231,7 +231,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
 
     @property
     def waits_beside(self) -> bool:
-        """Whether something is done beside the steps that the transition waits for."""
+        """Whether something is done in the background that the transition waits for."""
         return isinstance(self.known, Preparing | CheckingTopics)
 
     def is_aborting(self, log: StepLogState) -> bool:

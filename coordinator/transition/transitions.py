@@ -1,7 +1,7 @@
 """Carries out the actions of a transition, and answers users who ask for one.
 
-asked -> the transition is planned beside the steps, and refused before anything is recorded (preparation.py) -> LogTransition
-all is filled -> LookAtTopics, beside the steps -> MeasureWhatDiffers: what differs, and whether something holds the switch -> LogSwitch
+asked -> the transition is planned in the background, and refused before anything is recorded (preparation.py) -> LogTransition
+all is filled -> LookAtTopics, in the background -> MeasureWhatDiffers: what differs, and whether something holds the switch -> LogSwitch
 after the switch, or an abort -> ClearUnusedTables, a checkpoint -> LogSettled
 """
 
@@ -81,8 +81,8 @@ ERROR_CHARACTERS_MAX = 500
 
 
 class Transitions(LoopPart):
-    """It owns what the transitions of one run are made of: the machine, which the core asks; how much each step fills (`portions`); and what
-    users see. `portions` and what the machine knows of a request outlive a recovery. `wake` ends a wait of the loop."""
+    """The owner of what the transitions of one run are made of: the machine, which the core asks; how much each step fills (`portions`); and
+    what users see. `portions` and what the machine knows of a request outlive a recovery. `wake` ends a wait of the loop."""
 
     def __init__(
         self,
@@ -382,7 +382,7 @@ class Transitions(LoopPart):
         reached("turn.written")
         _log.warning("the transition goes another way", revision=phase.intent.number, reason=reason, error=text)
 
-    # What people see
+    # What users see
 
     def note_adopted(self) -> None:
         """The workers run another program from the next step on."""

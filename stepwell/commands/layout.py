@@ -355,7 +355,7 @@ def _parsed_budget(text: str | None) -> dict[str, Any]:
     return found
 
 
-# For people
+# For users
 
 
 def _show_rescale(status: dict[str, Any], *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The lines that a command writes to standard error: for people, or one JSON object each. Standard output has the answer alone.
+"""The lines that a command writes to standard error: for users, or one JSON object each. Standard output has the answer alone.
 
 Guarantees: no line has a secret that this process knows. In the format `json` every line is one object with `timestamp`, `level` and `event`,
 whoever has written it: Stepwell, a library, Python's warnings, or a mistake that ends the process. A service keeps its last lines in a file
@@ -104,7 +104,7 @@ def write_event(about: Mapping[str, Any]) -> None:
 
 
 def keep_said(text: str) -> None:
-    """Keeps a line that was printed for people."""
+    """Keeps a line that was printed for users."""
     _lines.keep(f"{_now()} note     {text}")
 
 
