@@ -5,18 +5,18 @@ A machine is in one **phase** of a closed union of frozen dataclasses. A phase o
 
     @dataclass(frozen=True)
     class Staffing:
-        missing: tuple[int, ...]
+        new: tuple[int, ...]
 
-        def staffed(self, owned: Owned) -> Weighing | Moved: ...
+        def staffed(self, owned: Owned) -> Weighing | AllMoved: ...
 
-So what belonged to a phase is gone when the phase is over, unless an event hands it on, and no field has to be reset. An event that the
-present phase does not know is a bug in Stepwell: `Machine.tell` raises InvalidTransition with the events that led there."""
+So what belonged to a phase is gone when the phase is over, unless an event hands it on, and no field has to be reset. An event that may happen
+in several phases is a method of a class that all of them inherit from, and some of them may override it. An event that the present phase does
+not know is a bug in Stepwell: `Machine.tell` raises InvalidTransition with the events that led there."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from inspect import isfunction
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 EVENTS_REMEMBERED = 16
@@ -43,17 +43,17 @@ class Machine(Generic[Phase]):
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> None:
-        """Something has happened. `event`: the method of any phase that knows it, as in `tell(Staffing.staffed, owned)`; that of the
-        present phase is called. Raises InvalidTransition."""
+        """Something has happened. `event`: a method of the class of the present phase, or of one from which that class inherits, as in
+        `tell(Staffing.staffed, owned)`. If the present phase overrides it, its own method is called. Raises InvalidTransition, also if the
+        present phase only has a method of the same name."""
         name = event.__name__
         before = type(self.phase).__name__
-        known = getattr(type(self.phase), name, None)
-        if not isfunction(known):  # a field may have the same name
+        if not any(vars(kind).get(name) is event for kind in type(self.phase).__mro__):
             raise InvalidTransition(self.with_story(f"{name!r} cannot happen in the phase {before}"))
-        self.phase = known(self.phase, *args, **kwargs)
+        self.phase = getattr(self.phase, name)(*args, **kwargs)
         self.story.append(f"{before}.{name} -> {type(self.phase).__name__}")
 
-    def begin_again(self, phase: Phase, why: str) -> None:
+    def reset_to(self, phase: Phase, why: str) -> None:
         """Goes on from this phase, whatever the present one is. `why`: what has happened, for the story."""
         self.story.append(f"{type(self.phase).__name__}: {why} -> {type(phase).__name__}")
         self.phase = phase

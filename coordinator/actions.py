@@ -62,7 +62,7 @@ class Complete:
 
 
 @dataclass(frozen=True)
-class AdoptProgram:
+class ChangeProgram:
     """The workers run another program than `step`, which is the next one."""
 
     step: int
@@ -80,5 +80,5 @@ class Exit:
 
 CheckpointAction = LogIntent | Freeze | Fold | Complete
 Action = (
-    Divide | Give | Collect | Settle | CheckpointAction | RescaleAction | TransitionAction | AdoptProgram | Wait | Exit
+    Divide | Give | Collect | Settle | CheckpointAction | RescaleAction | TransitionAction | ChangeProgram | Wait | Exit
 )

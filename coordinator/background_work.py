@@ -1,4 +1,4 @@
-"""Work that the loop has done beside the steps, in a thread of its own."""
+"""Work that the loop has done in the background, in a thread of its own."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ only what the log cannot know: how far the workers are, how far a checkpoint has
     Cut(slots, from, to)        let slots go from one worker to another                        cut
     Bury(leaving)               let workers leave                                              buried
     LogTransition, LogTurn, ...  see transition/machine.py                                     as there
-    AdoptProgram(step)          have the workers run what this step runs                       adopted
+    ChangeProgram(step)         have the workers run what this step runs                       adopted
     Wait                        wait until something is requested, or a fold ends              -
     Exit                        end the run: everything is in a checkpoint                     -
 
@@ -49,7 +49,7 @@ from base.slots import NO_SLOTS, SlotSet
 from base.version import VersionId
 from coordinator.actions import (
     Action,
-    AdoptProgram,
+    ChangeProgram,
     CheckpointAction,
     Collect,
     Divide,
@@ -59,12 +59,11 @@ from coordinator.actions import (
     Wait,
 )
 from coordinator.boundary import Boundary
-from coordinator.checkpoints.made import Checkpoints
+from coordinator.checkpoints.machine import CheckpointMachine
 from coordinator.checkpoints.phases import CheckpointPhase
 from coordinator.goal import Goal
 from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import AllMoved, Burying, MovingCold, Staffing, WantedRescale
 from coordinator.transition.machine import AnyTransition, LogTurn, TransitionAction
 from io_kafka.step_log.programs import ProgramKey
 from io_kafka.step_log.state import StepLogState
@@ -88,14 +87,14 @@ NOTHING_BLOCKED = StoreBlocks()
 class Core:
     """Which action comes next, for one attempt of a run. `check` states the invariants."""
 
-    checkpoints: Checkpoints
+    checkpoints: CheckpointMachine
     rescale: Rescale
     transition: AnyTransition
-    """It says what leads to another program."""
+    """The machine that says what leads to another program."""
     program: ProgramKey
     """What the workers run."""
     goal: Goal = field(kw_only=True)
-    """It says when the run ends by itself."""
+    """When the run ends by itself."""
     step: int = field(init=False)
     """The next step to settle. Right after the databases were opened it is that of `version`."""
     running: int | None = None
@@ -109,7 +108,7 @@ class Core:
     blocked: StoreBlocks = NOTHING_BLOCKED
     """What the store blocked at the last call of `next`."""
     exhausted: bool = field(init=False)
-    """What it runs has nothing more to read."""
+    """Whether the current program has no input left."""
     story: deque[object] = field(default_factory=lambda: deque(maxlen=STORY_EVENTS_MAX), repr=False)
     """The last actions and reports, for the text of a broken invariant."""
 
@@ -139,8 +138,9 @@ class Core:
     def next(self, log: StepLogState, blocked: StoreBlocks = NOTHING_BLOCKED) -> Action:
         """The next action. The parts of a checkpoint come before steps, and a stop waits for its own checkpoint.
 
-        The core decides three things itself on the way, and remembers them: that a checkpoint is due and what it is called, that a run which
-        has nothing more to do stops, and that a rescale need not leave time for steps where none come."""
+        `next` is idempotent: it returns the same action until that is carried out. But it decides three things on the way, and remembers
+        them: that a checkpoint is due and what it is called, that a run which has nothing more to do stops, and that a rescale need not leave
+        time for steps where none come."""
         self.check(log)
         self.blocked = blocked
         action = self.checkpoints.after_freeze() or self._next_of_steps(log)
@@ -154,45 +154,58 @@ class Core:
         if checkpoint is not None:
             return checkpoint
         if self.stopping:
-            return self._accepted_abort(log) or self._stop_action(log)
+            return self._pending_abort(log) or self._stop_action(log)
         due = self.rescale.next(log, self._at_boundary(log))
         if due is not None:
             return due
         if self.goal.ends_with_rescale and self.rescale.is_idle:
-            self.request_stop()
-            return self._stop_action(log)
+            return self._end_run(log)
         if self.paused:
-            self.rescale.rested()
-            aborting = self._next_program(log) if self.transition.is_aborting(log) else None
-            return aborting or Wait()
+            return self._next_while_paused(log)
         if self.rescale.blocks_steps or (self.blocked.steps and not self.is_replaying(log)):
             return Wait()
         adoption = self._next_program(log)
         if adoption is not None:
             return adoption
-        if self.step < self._given_below(log):
+        if self.step < self._step_limit(log):
             return Give(self.step, self.is_replaying(log))
-        is_switch_left = log.revisions.is_to_pass_on(self.step)  # such a step needs no input
-        has_no_input = self.goal.ends_with_input and self.exhausted and not is_switch_left
-        if has_no_input or not self.goal.runs_new_steps:
-            if not self.rescale.is_idle:
-                self.rescale.rested()
-                return Wait()
-            if self.transition.goes_on_by_itself(log):
-                return Wait()
-            self.request_stop()
-            return self._stop_action(log)
+        if self._has_no_more_steps(log):
+            return self._next_without_steps(log)
         return Wait() if self.transition.blocks_steps(log) else Divide(self.step)
 
-    def _next_program(self, log: StepLogState) -> TransitionAction | AdoptProgram | None:
+    def _next_while_paused(self, log: StepLogState) -> Action:
+        """A pause does not keep a transition from being taken back."""
+        self.rescale.rested()
+        aborting = self._next_program(log) if self.transition.is_aborting(log) else None
+        return aborting or Wait()
+
+    def _has_no_more_steps(self, log: StepLogState) -> bool:
+        """Whether the run divides no more steps: it ends with its input, or only replays."""
+        is_switch_left = log.revisions.is_to_pass_on(self.step)  # such a step needs no input
+        has_no_input = self.goal.ends_with_input and self.exhausted and not is_switch_left
+        return has_no_input or not self.goal.runs_new_steps
+
+    def _next_without_steps(self, log: StepLogState) -> Action:
+        """The run ends, once the rescale and the transition that go on without steps are over."""
+        if not self.rescale.is_idle:
+            self.rescale.rested()
+            return Wait()
+        return Wait() if self.transition.goes_on_by_itself(log) else self._end_run(log)
+
+    def _end_run(self, log: StepLogState) -> Action:
+        """The run stops by itself."""
+        self.request_stop()
+        return self._stop_action(log)
+
+    def _next_program(self, log: StepLogState) -> TransitionAction | ChangeProgram | None:
         """What leads to another program, before the next step."""
         if not (self.goal.runs_new_steps or self.is_replaying(log)):
             return None
         if log.program_key(self.step) != self.program:
-            return AdoptProgram(self.step)
+            return ChangeProgram(self.step)
         return self.transition.next(log, self._at_boundary(log))
 
-    def _accepted_abort(self, log: StepLogState) -> LogTurn | None:
+    def _pending_abort(self, log: StepLogState) -> LogTurn | None:
         """A stop does not lose the order to take a transition back."""
         due = self.transition.next(log, self._at_boundary(log)) if self.transition.is_aborting(log) else None
         return due if isinstance(due, LogTurn) else None
@@ -215,7 +228,7 @@ class Core:
             assert self.running is not None
             return Collect(self.running)
         ahead = self.ran + 1
-        if self.running is None and ahead < self._given_below(log) and not self._boundary_due(log):
+        if self.running is None and ahead < self._step_limit(log) and not self._needs_drained_boundary(log):
             if (cut := self._cut_between_steps(log)) is not None:
                 return cut
             return Give(ahead, ahead < log.steps)
@@ -226,11 +239,11 @@ class Core:
         due = self.rescale.next(log, self._at_boundary(log)) if self.rescale.mode == "live" else None
         return due if isinstance(due, Cut) else None
 
-    def _given_below(self, log: StepLogState) -> int:
+    def _step_limit(self, log: StepLogState) -> int:
         """The steps below this one may be given to the workers."""
         return log.division_next if self.goal.runs_new_steps else log.steps
 
-    def _boundary_due(self, log: StepLogState) -> bool:
+    def _needs_drained_boundary(self, log: StepLogState) -> bool:
         """Whether something waits for a drained boundary."""
         if self.stopping or self.paused or self.blocked.steps or self.checkpoints.is_freeze_due:
             return True
@@ -239,7 +252,7 @@ class Core:
         due = self._cut_between_steps(log) is None and self.rescale.is_due(log, self._at_boundary(log))
         return due or self.rescale.blocks_steps
 
-    def is_blocked(self, log: StepLogState) -> bool:
+    def is_held_up_by_rescale(self, log: StepLogState) -> bool:
         """Whether the workers have no step because a rescale has something to do first, or blocks the steps."""
         if self.running is not None or self.rescale.is_idle:
             return False
@@ -347,31 +360,30 @@ class Core:
         version = self.checkpoints.completed(log)
         self.story.append("completed")
         self.transition.completed(version)
-        if log.rescale is None and self.rescale.is_under_way:
-            self.rescale.tell(AllMoved.completed, log.current_layout.placed.births)
+        self.rescale.completed(log)
 
     def rescale_intended(self, log: StepLogState) -> None:
         """The intent of the rescale is in the log."""
         assert log.rescale is not None, self._with_story("the log has no rescale")
         self._report_of_rescale("intended")
-        self.rescale.tell(WantedRescale.intended)
+        self.rescale.intended()
 
     def staffed(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers of the target are there, and all are connected."""
         assert not self.checkpoints.is_under_way, self._with_story("workers are made while a checkpoint is under way")
         self._report_of_rescale("staffed")
-        self.rescale.tell(Staffing.staffed, owned)
+        self.rescale.staffed(owned)
 
     def cut(self, owned: Mapping[int, SlotSet], steps_between: int) -> None:
-        """Some slots have another owner. `steps_between`: see MovingCold.cut."""
+        """Some slots have another owner. `steps_between`: see MovingSlots.cut."""
         assert self.running is None, self._with_story("a cut while the workers have a step")
         self._report_before_freeze("cut")
-        self.rescale.tell(MovingCold.cut, owned, steps_between)
+        self.rescale.cut(owned, steps_between)
 
     def buried(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers that were to leave are gone."""
         self._report_of_rescale("buried")
-        self.rescale.tell(Burying.buried, owned)
+        self.rescale.buried(owned)
 
     def _report_of_rescale(self, event: str) -> None:
         assert self.drained, self._with_story(f"{event} while a step is under way")

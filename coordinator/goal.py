@@ -14,13 +14,13 @@ class Goal(Enum):
     """The goal of a run. A run with any goal ends earlier if a user stops it."""
 
     SERVE = "serve"
-    """It reads whatever arrives, and does not end by itself."""
+    """The run reads whatever arrives, and does not end by itself."""
     READ_AVAILABLE = "read-available"
-    """It reads what the topics have at its start, and ends with a checkpoint."""
+    """The run reads what the topics have at its start, and ends with a checkpoint."""
     FINISH_STEPS = "finish-steps"
-    """It runs the steps that are divided in the log, divides none, and ends with a checkpoint."""
+    """The run finishes the steps that are divided in the log, divides none, and ends with a checkpoint."""
     RESCALE = "rescale"
-    """It makes the rescale that is wanted or under way, and ends at its checkpoint. It runs no step whose output is not in the log. A live
+    """The run makes the rescale that is wanted or under way, and ends at its checkpoint. It runs no step whose output is not in the log. A live
     rescale that it finds needs the replay first. A cold one precedes it, and the replay is left to the next run."""
 
     @property
@@ -69,18 +69,8 @@ class Goal(Enum):
 
     @property
     def runs_new_steps(self) -> bool:
-        """Whether the run goes on after the replay: with steps whose output is not in the log, and with what leads to another program."""
-        match self:
-            case Goal.SERVE | Goal.READ_AVAILABLE | Goal.FINISH_STEPS:
-                return True
-            case Goal.RESCALE:
-                return False
-            case _:
-                assert_never(self)
-
-    @property
-    def may_change_project(self) -> bool:
-        """Whether the run may lead to another project than that of the state. Without that it begins no transition either."""
+        """Whether the run goes on after the replay: with steps whose output is not in the log, and with what leads to another program. Without
+        that it begins no transition, and does not lead to another project than that of the state."""
         match self:
             case Goal.SERVE | Goal.READ_AVAILABLE | Goal.FINISH_STEPS:
                 return True

@@ -1,6 +1,6 @@
-"""The loop: it asks the core for the next action, carries it out, and reports it.
+"""The run loop: it takes the next action from the core, executes it and reports the outcome.
 
-A run has one loop for each revision that it was started with: usually one, and another before it if steps of the project before are finished
+A run has one loop for each revision that it was started with: usually one, and another before it if steps of the previous project are finished
 first. The workers live as long as no loss makes it replace them, also when a transition leads to another revision.
 
 Guarantees: a lost worker (a killed process, a broken connection, silence) is recovered from, at the last checkpoint, a bounded number of times.
@@ -17,7 +17,7 @@ import structlog
 
 from base.short_text import short_text
 from coordinator.actions import (
-    AdoptProgram,
+    ChangeProgram,
     Collect,
     Complete,
     Divide,
@@ -29,9 +29,9 @@ from coordinator.actions import (
     Settle,
     Wait,
 )
-from coordinator.automatic.automatic import Automatic
+from coordinator.automatic.autoscaling import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
-from coordinator.checkpoints.made import Checkpoints
+from coordinator.checkpoints.machine import CheckpointMachine
 from coordinator.checkpoints.upcoming import Upcoming
 from coordinator.core import Core, StoreBlocks
 from coordinator.goal import Goal
@@ -53,25 +53,25 @@ from coordinator.starting.errors import RecoveryFailed
 from coordinator.starting.topics.patterns import with_matching_topics
 from coordinator.starting.topics.setup import prepare
 from coordinator.status import StatusBoard
+from coordinator.stepping.idle_wait import Bell
 from coordinator.stepping.input_topics import InputTopics
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.new_nodes import NewNodes
-from coordinator.stepping.quiet import Bell
 from coordinator.stepping.redividing import Redivided
 from coordinator.stepping.stepping import Stepping
 from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, Running
 from coordinator.transition.machine import (
-    ClearTables,
+    ClearUnusedTables,
     LogSettled,
     LogSwitch,
     LogTransition,
     LogTurn,
     LookAtTopics,
-    MeasureDifferences,
+    MeasureWhatDiffers,
 )
 from coordinator.transition.reread_portions import ReadingAgain
-from coordinator.transition.step_faults import MAY_BE_OF_TRANSITION
+from coordinator.transition.step_faults import FAULTS_A_TRANSITION_MAY_CAUSE
 from coordinator.transition.transitions import Transitions
 from engine.analysis.column_names import input_names, with_names
 from engine.errors import EngineError
@@ -180,7 +180,7 @@ class RevisionRun:
             spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
             course.start = self._start(spec, revision)
 
-    def _inputs(self, running: Running) -> Inputs:
+    def _make_inputs(self, running: Running) -> Inputs:
         """Makes the inputs. They outlive a recovery and a program as far as the run's start decides what it reads."""
         spec, plan, board, log = running.spec, running.setup.numbered, self._board, self._writer.state
         former = self._inputs_before
@@ -210,9 +210,11 @@ class RevisionRun:
             try:
                 self._start_again(course)
                 self.running = course.start
-                inputs = self._inputs(course.start)
-                with closing(self._recovery.crew(course)) as crew:
-                    core = self._core(self._recovery.open(crew, inputs, course, self._goal), crew)
+                inputs = self._make_inputs(course.start)
+                with closing(self._recovery.make_crew(course)) as crew:
+                    core = self._begin_attempt(
+                        self._recovery.open_latest_checkpoint(crew, inputs, course, self._goal), crew
+                    )
                     self._outside.freeze_memory()
                     self._loop(core, crew, inputs, course, owner)
                 return
@@ -233,7 +235,7 @@ class RevisionRun:
                 if not isinstance(fault, NoDatabase) and fault.worker is not None:
                     self._recovery.distrust(fault.worker)
                 self._count_loss(recoveries, fault)
-            except MAY_BE_OF_TRANSITION as fault:
+            except FAULTS_A_TRANSITION_MAY_CAUSE as fault:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
                 if not self._transitions.take_fault(fault):
                     raise
@@ -242,13 +244,13 @@ class RevisionRun:
                 # objects in cycles that stay frozen until the process ends are never freed, and libraries complain about them
                 self._outside.release_memory()
 
-    def _core(self, recovered: Recovered, crew: Crew) -> Core:
+    def _begin_attempt(self, recovered: Recovered, crew: Crew) -> Core:
         """One that goes on from the checkpoint that was opened."""
         for part in self._of_loop:
             part.recovered(recovered)
         self._checkpoints.forget_steps(recovered.version)
         core = Core(
-            Checkpoints(recovered.version, self._outside.new_id),
+            CheckpointMachine(recovered.version, self._outside.new_id),
             self._rescaling.machine,
             self._transitions.machine,
             ProgramKey("present", crew.setup.revision),
@@ -269,7 +271,7 @@ class RevisionRun:
                 "No data was lost. Find the cause in Spark's log, fix it, and run again.",
             ) from fault
 
-    def _steps(self, running: Running, inputs: Inputs) -> Stepping:
+    def _make_stepping(self, running: Running, inputs: Inputs) -> Stepping:
         return Stepping(
             running.spec,
             self._writer,
@@ -291,8 +293,8 @@ class RevisionRun:
         self._board.update(revision=running.setup.revision)
         reached("program.adopted")
         core.adopted(running.key)
-        inputs = self._inputs(running)
-        return inputs, self._steps(running, inputs)
+        inputs = self._make_inputs(running)
+        return inputs, self._make_stepping(running, inputs)
 
     @property
     def _awaits_answers(self) -> bool:
@@ -300,7 +302,7 @@ class RevisionRun:
         return self._requests.questions.are_waiting or any(part.awaits_answers for part in self._of_loop)
 
     def _loop(self, core: Core, crew: Crew, inputs: Inputs, course: Course, owner: OwnerFile) -> None:
-        steps = self._steps(course.start, inputs)
+        steps = self._make_stepping(course.start, inputs)
         while True:
             blocked = self._look_around(core, crew)
             owner.keep(self._writer.state)
@@ -340,14 +342,14 @@ class RevisionRun:
                 case (
                     LogTransition()
                     | LookAtTopics()
-                    | MeasureDifferences()
+                    | MeasureWhatDiffers()
                     | LogSwitch()
                     | LogTurn()
-                    | ClearTables()
+                    | ClearUnusedTables()
                     | LogSettled()
                 ):
                     self._transitions.do(action, core, crew)
-                case AdoptProgram(step):
+                case ChangeProgram(step):
                     inputs, steps = self._adopt(step, core, crew, course)
                     self._transitions.note_adopted()
                 case _:
@@ -374,7 +376,7 @@ class RevisionRun:
     @property
     def _must_store(self) -> bool:
         """Whether the last checkpoint has to be stored, however long that takes: the next revision of the project is recorded after it, and no
-        run goes back to a version of before."""
+        run goes back to a previous version."""
         return self._goal.precedes_revision and not self._in_force.is_stop
 
     def _phase(self, core: Core) -> ServicePhase:

@@ -1,7 +1,7 @@
 """What a part of the loop is.
 
-The loop (loop.py) asks the core for an action and carries it out. All else that happens in a run belongs to a part. A part works beside the
-steps, or is told of them, and the loop asks it at four moments:
+The loop (loop.py) asks the core for an action and carries it out. All else that happens in a run belongs to a part. A part works in the
+background, or is told of the steps, and the loop asks it at four moments:
 
     recovered        new workers have opened a checkpoint, and the core of this attempt is about to be made
     look             between two actions
@@ -46,11 +46,11 @@ class LoopPart(Protocol):
 
     @abstractmethod
     def recovered(self, recovered: Recovered) -> None:
-        """New workers have opened a checkpoint. Those of before answer nothing any more."""
+        """New workers have opened a checkpoint. The previous workers no longer answer."""
 
     @abstractmethod
     def look(self, core: Core, crew: Crew) -> None:
-        """Takes what has happened beside the steps, and begins what is due there."""
+        """Takes what has happened in the background, and begins what is due there."""
 
     @abstractmethod
     def note_step(self, step: SettledStep) -> None:

@@ -1,4 +1,4 @@
-"""What a run counts and measures, for people and for monitoring: counters, distributions, the last hour by minutes, and what went wrong.
+"""What a run counts and measures, for users and for monitoring: counters, distributions, the last hour by minutes, and what went wrong.
 
 Guarantees: nothing here decides what the pipeline does. All of it is bounded: by the project's partitions and views, by constants, and by the
 last hour. A step costs some microseconds, whatever its rows are. The loop's thread writes, and any thread may read.

@@ -16,7 +16,7 @@ import structlog
 
 from base.on_change import OnChange
 from base.short_text import short_text
-from coordinator.automatic.automatic import Automatic
+from coordinator.automatic.autoscaling import Automatic
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.goal import Goal
 from coordinator.loop import RevisionRun, RunParts
@@ -38,7 +38,7 @@ from coordinator.starting.topics.open_switch import why_switch_cannot_run
 from coordinator.starting.topics.patterns import with_matching_topics
 from coordinator.starting.topics.refresh import rebuild
 from coordinator.status import StatusBoard
-from coordinator.stepping.quiet import Bell
+from coordinator.stepping.idle_wait import Bell
 from coordinator.stepping.views_in_error import check_answers
 from coordinator.storing.storing import Storing
 from coordinator.transition.transitions import Transitions
@@ -60,7 +60,7 @@ AWAY_SECONDS_MAX = 120.0
 """How long a run waits for a broker that does not answer, as long as its writer does (`WriterLimits`): a host restarts in that time. Then the
 run ends, and what has started it decides."""
 
-MAY_BE_OF_SUCCESSOR: tuple[type[Exception], ...] = (
+FAULTS_A_SUCCESSOR_MAY_CAUSE: tuple[type[Exception], ...] = (
     NoDatabase,
     LogOffsetGone,
     StateLost,
@@ -150,7 +150,7 @@ class Pipeline:
                 self._transitions.take_recorded(revision)
             else:
                 numbers = numbers_if_continued(
-                    begins.spec, self._writer.state, revision, may_continue=goal.may_change_project
+                    begins.spec, self._writer.state, revision, may_continue=goal.runs_new_steps
                 )
             if revision is not None and numbers is not None:
                 self._finish_recorded_steps(revision, begins.spec, log_id)
@@ -171,7 +171,7 @@ class Pipeline:
             has_ended = True
         except StaleEpoch as fault:
             raise self._fence_fault() from fault
-        except MAY_BE_OF_SUCCESSOR as fault:
+        except FAULTS_A_SUCCESSOR_MAY_CAUSE as fault:
             self._confirm_claim(fault)
             raise
         finally:

@@ -182,9 +182,9 @@ class PipelineSpec:
     registry_auth: str | None = field(default=None, repr=False)
     """The user and password for schema registries; see RegistryAddress."""
     places: Mapping[str, str] = field(default_factory=dict)
-    """The file and the line of each view's definition, by its name; see PlanDocument. They are for people."""
+    """The file and the line of each view's definition, by its name; see PlanDocument. They are for users."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """The versions of Stepwell, Spark and Python, by name; see PlanDocument. They are for people."""
+    """The versions of Stepwell, Spark and Python, by name; see PlanDocument. They are for users."""
     marks: Marks = field(default_factory=dict)
     """Which views count which sources from some offsets on; see PlanDocument."""
     fingerprint_of_files: str = ""

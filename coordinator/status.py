@@ -56,7 +56,7 @@ class Status:
     lag: dict[str, int] = field(default_factory=dict)
     """The number of offsets not yet read, by "topic/partition"."""
     lag_is_stale: bool = False
-    """It may be more now: no broker answers, or no step is divided, and so nobody asks the broker."""
+    """The lag may be more now: no broker answers, or no step is divided, and so nobody asks the broker."""
     blocked: dict[str, int] = field(default_factory=dict)
     """How many messages wait behind a transaction that its producer has not ended, by partition. The lag does not count them."""
     kafka_up: bool = True

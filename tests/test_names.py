@@ -1,5 +1,6 @@
 """Names of functions: one that is a bare participle says neither what the function does nor what it returns (docs/contributing.md, Names).
-Docstrings: one that begins with "Of one run" or "As `foo`" does not say of what it speaks."""
+Docstrings: one that begins with "Of one run" or "As `foo`" does not say of what it speaks. Classes: a name that two modules have does not say
+which of the two is meant, such as an action of the core and the order by which the shell carries it out."""
 
 from __future__ import annotations
 
@@ -37,11 +38,23 @@ EVENTS = {
 FIXED = {"engine": {"cached"}}
 """Functions whose names are in the pickles of plans that are in use (engine/python/rebuilt.py)."""
 
+OWN_CLASSES = ("base", "storage", "engine", "coordinator", "stepwell")
+"""The rooms whose classes share one space of names. Formats of messages (io_kafka) are called as their specifications call them, and each
+protocol has its own messages (protocols)."""
+
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_function_is_called_by_a_bare_participle(room: str) -> None:
     participles = {name for name in _functions(room) if _PARTICIPLE.fullmatch(name) and "_" not in name.strip("_")}
     assert participles == EVENTS.get(room, set()) | FIXED.get(room, set())
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    modules: dict[str, list[str]] = {}
+    for room in OWN_CLASSES:
+        for module, name in _classes(room):
+            modules.setdefault(name, []).append(module)
+    assert {name: places for name, places in modules.items() if len(places) > 1} == {}
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -79,6 +92,14 @@ def _docstrings(room: str) -> Iterator[tuple[str, str]]:
                 and isinstance(node.value.value, str)
             ):
                 yield f"{file.relative_to(ROOT)}:{node.lineno}", node.value.value.strip()
+
+
+def _classes(room: str) -> Iterator[tuple[str, str]]:
+    """The module and the name of each class that a module defines for others or for itself."""
+    for file in (ROOT / room).rglob("*.py"):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                yield str(file.relative_to(ROOT)), node.name
 
 
 def _functions(room: str) -> Iterator[str]:

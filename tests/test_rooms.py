@@ -226,6 +226,7 @@ def test_the_coordinator_is_a_loop_and_folders() -> None:
         "loop_part",
         "core",
         "goal",
+        "inbox",
         "actions",
         "boundary",
         "requests",

@@ -12,7 +12,7 @@ reasons.py     the reasons in words
 replay.py      what the machine would have decided over a recorded load
 recorded.py    the file of the recorded load
 requests.py    what users ask of all this
-automatic.py   the shell: samples, asks for rescales as a user does, and says why
-view.py        what people see of it
+autoscaling.py the shell: samples, asks for rescales as a user does, and says why
+view.py        what users see of it
 
-All but recorded.py and automatic.py is without I/O, clock or randomness."""
+All but recorded.py and autoscaling.py is without I/O, clock or randomness."""

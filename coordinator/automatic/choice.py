@@ -64,7 +64,7 @@ Kind = Stays | Changes
 
 @dataclass(frozen=True)
 class WorkersChoice:
-    """`workers`: the number to change to; None to stay. `reason`: for people."""
+    """`workers`: the number to change to; None to stay. `reason`: for users."""
 
     kind: Kind
     workers: int | None

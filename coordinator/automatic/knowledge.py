@@ -48,7 +48,7 @@ BARREN_PART = 0.1
 made costs one change back."""
 
 BARREN_SECONDS = 6 * 3600.0
-"""For how long more workers are not tried again after they have brought nothing: cores do not come by themselves, but somebody may move the
+"""For how long more workers are not tried again after they have brought nothing: cores do not come by themselves, but a user may move the
 pipeline."""
 
 
@@ -154,7 +154,7 @@ class Knowledge:
             self._expect(origin, workers)
             self.trial = None if self.costs is None else Trial(origin, workers, self.costs, self.is_saturated)
             if self.barren is not None and workers > self.barren.origin:
-                self.barren = None  # somebody tries it again by hand
+                self.barren = None  # a user tries it again
         self.took_s, self.changing_s, self.settled_at = self.changing_s, 0.0, self.now
         self.recent.clear()
         if workers != origin:
@@ -273,7 +273,7 @@ class Knowledge:
         return list(self.recent)[-UP_SAMPLES:]
 
     def check(self) -> None:
-        """Asserts the invariants; a failure is a mistake of ours."""
+        """Asserts the invariants; a failure is a bug in Stepwell."""
         self.capacities.check()
         assert self.changing_s >= 0 and self.took_s >= 0 and self.settled_at <= self.now
         assert all(sample.is_of_load for sample in self.since)

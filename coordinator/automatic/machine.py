@@ -14,7 +14,16 @@ from base.machine import Machine
 from coordinator.automatic.choice import ChoiceInput, Surroundings, WorkersChoice, WorkersLimits, choose
 from coordinator.automatic.knowledge import RATE_SAMPLES, Knowledge
 from coordinator.automatic.load import LoadSample
-from coordinator.automatic.phases import ChangeUnderWay, Cooling, Off, Phase, RescaleAsked, Watching
+from coordinator.automatic.phases import (
+    AutoPhase,
+    ChangeUnderWay,
+    Cooling,
+    NothingChanging,
+    Off,
+    Phase,
+    RescaleAsked,
+    Watching,
+)
 from coordinator.automatic.reasons import time, workers
 
 REST_FACTOR = 2.0
@@ -25,7 +34,7 @@ REST_SECONDS_MAX = 3600.0
 
 REFUSED_SECONDS = 600.0
 """For how long a number of workers that was refused is not asked for again; twice as long after each further time. Slots and disks are freed by
-people, or by an autoscaler of nodes within some minutes."""
+users, or by an autoscaler of nodes within some minutes."""
 
 REFUSED_SECONDS_MAX = 6 * 3600.0
 
@@ -80,10 +89,10 @@ class AutoMachine:
         self.limits = limits
         self.refusals.clear()
         if limits is None:
-            self.machine.tell(Off.unbounded)
+            self.machine.tell(AutoPhase.unbounded)
             self.choice = WorkersChoice("off", None, "Users alone change the number of workers.")
         else:
-            self.machine.tell(Off.bounded)
+            self.machine.tell(AutoPhase.bounded)
             self.choice = WorkersChoice(
                 "watching", None, "the bounds are new, and the next sample of the load is not over."
             )
@@ -136,12 +145,9 @@ class AutoMachine:
         match self.phase:
             case Off():
                 return
-            case Watching() | Cooling():
+            case Watching() | RescaleAsked() | Cooling():
                 if sample.is_changing:
-                    self.machine.tell(Watching.changing)
-            case RescaleAsked():
-                if sample.is_changing:
-                    self.machine.tell(RescaleAsked.changing)
+                    self.machine.tell(NothingChanging.changing)
             case ChangeUnderWay():
                 pass
             case _:
@@ -216,7 +222,7 @@ class AutoMachine:
         assert number not in self._refused_now(), story(f"{number} workers were refused")
 
     def check(self) -> None:
-        """Asserts the invariants; a failure is a mistake of ours."""
+        """Asserts the invariants; a failure is a bug in Stepwell."""
         self.known.check()
         assert (self.limits is None) == isinstance(self.phase, Off), self.machine.with_story("bounds in another phase")
         assert self.limits is None or 1 <= self.limits.least <= self.limits.most

@@ -4,7 +4,7 @@
                   ^  |              | refused                      ^                     |
                   |  |              v                              |                     |
                   |  +---------- (WATCHING)                        |                     |
-                  |  +---- somebody else changes the layout -------+---------------------+
+                  |  +---- users change the layout ---------------+---------------------+
 
 Bounds that are taken away lead to OFF from everywhere."""
 
@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-class _On:
-    """What may happen in each phase but OFF."""
+@dataclass(frozen=True)
+class AutoPhase:
+    """What may happen in each phase."""
 
     def bounded(self) -> Phase:
         """There are other bounds. What is under way goes on."""
@@ -26,7 +27,16 @@ class _On:
 
 
 @dataclass(frozen=True)
-class Off:
+class NothingChanging(AutoPhase):
+    """What the phases have in which no change was seen yet."""
+
+    def changing(self) -> Phase:
+        """A change is seen. Here it is one that the machine has not asked for."""
+        return ChangeUnderWay(None)
+
+
+@dataclass(frozen=True)
+class Off(AutoPhase):
     """Users alone change the number of workers."""
 
     def bounded(self) -> Phase:
@@ -37,18 +47,15 @@ class Off:
 
 
 @dataclass(frozen=True)
-class Watching(_On):
+class Watching(NothingChanging):
     """The next sample may lead to a change."""
 
     def asked(self, origin: int, target: int) -> Phase:
         return RescaleAsked(origin, target)
 
-    def changing(self) -> Phase:
-        return ChangeUnderWay(None)
-
 
 @dataclass(frozen=True)
-class RescaleAsked(_On):
+class RescaleAsked(NothingChanging):
     """A change was asked for, and is not seen yet."""
 
     origin: int
@@ -60,13 +67,10 @@ class RescaleAsked(_On):
     def changing(self) -> Phase:
         return ChangeUnderWay(self.target)
 
-    def settled(self, until: float) -> Phase:
-        return Cooling(until)
-
 
 @dataclass(frozen=True)
-class ChangeUnderWay(_On):
-    """A change is under way. `target`: of one that the machine has asked for; None if somebody else has."""
+class ChangeUnderWay(AutoPhase):
+    """A change is under way. `target`: of one that the machine has asked for; None if a user has."""
 
     target: int | None
 
@@ -75,16 +79,13 @@ class ChangeUnderWay(_On):
 
 
 @dataclass(frozen=True)
-class Cooling(_On):
+class Cooling(NothingChanging):
     """A change has ended, and no other one is asked for before `until`, in seconds of samples."""
 
     until: float
 
     def rested(self) -> Phase:
         return Watching()
-
-    def changing(self) -> Phase:
-        return ChangeUnderWay(None)
 
 
 On = Watching | RescaleAsked | ChangeUnderWay | Cooling

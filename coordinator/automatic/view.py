@@ -1,4 +1,4 @@
-"""What people see of automatic layouts."""
+"""What users see of automatic layouts."""
 
 from __future__ import annotations
 

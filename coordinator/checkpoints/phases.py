@@ -4,7 +4,7 @@
       ^                                                                                                     |
       +-------------------------- completed --------------------------- FoldedCheckpoint <------------- folded
 
-made.py tells the events. A stop names its checkpoint at once. The log knows whether the intent of a named one is written.
+machine.py reports the events. A stop names its checkpoint at once. The log knows whether the intent of a named one is written.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from base.version import VersionId
 
 
 @dataclass(frozen=True)
-class NoCheckpoint:
-    """Nothing is wanted."""
-
-    def wanted(self) -> DueCheckpoint:
-        return DueCheckpoint()
+class NotNamed:
+    """What both phases have in which no checkpoint has a name."""
 
     def named(self, version: VersionId) -> NamedCheckpoint:
         return NamedCheckpoint(version)
 
 
 @dataclass(frozen=True)
-class DueCheckpoint:
-    """It is wanted at the next drained boundary, at which it gets its name."""
+class NoCheckpoint(NotNamed):
+    """Nothing is wanted."""
 
-    def named(self, version: VersionId) -> NamedCheckpoint:
-        return NamedCheckpoint(version)
+    def wanted(self) -> DueCheckpoint:
+        return DueCheckpoint()
+
+
+@dataclass(frozen=True)
+class DueCheckpoint(NotNamed):
+    """A checkpoint is wanted at the next drained boundary, at which it receives its name."""
 
 
 @dataclass(frozen=True)

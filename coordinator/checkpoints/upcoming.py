@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.checkpoints.questions import NoAnswer
+from coordinator.checkpoints.view_queries import NoAnswer
 from coordinator.stepping.views_in_error import views_before
 from coordinator.transition.course import Course
 from coordinator.transition.progress import share_filled

@@ -12,5 +12,5 @@ wishes.py       what users and a start want (requests.py), and what is done abou
 forecast.py     about how long a rescale takes
 replacing.py    a rescale that frees a host
 view.py         a rescale as users see it, with progress.py; layout_shown.py is its JSON
-shared.py       what the parts of the shell share
+parts.py        what the parts of the shell share
 """

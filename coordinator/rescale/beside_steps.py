@@ -1,4 +1,4 @@
-"""What a rescale does beside the steps: it waits for tasks, has the sources weigh their slots, and has them copied."""
+"""What a rescale does in the background: it waits for tasks, has the sources weigh their slots, and has them copied."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from base.fault import Fault
 from base.slots import NO_SLOTS
 from coordinator.core import Core
 from coordinator.rescale.hosts import why_no_disk_space_for
+from coordinator.rescale.parts import RescaleParts
 from coordinator.rescale.phases import (
     AllMoved,
     Burying,
@@ -18,7 +19,6 @@ from coordinator.rescale.phases import (
     MovingPortions,
     MovingRounds,
     Staffing,
-    UnderWay,
     WantedRescale,
     Weighing,
 )
@@ -26,7 +26,6 @@ from coordinator.rescale.planner import Planner
 from coordinator.rescale.recruiting import Recruits
 from coordinator.rescale.replacing import NoTaskThere
 from coordinator.rescale.requests import TurnRequest
-from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.ways import slots_to_leave
 from coordinator.rescale.wishes import Wishes
 from engine.resident.crew import Crew
@@ -41,7 +40,7 @@ Copies do not count, because they do not hold up the steps, and checkpoints come
 
 
 class RescaleBesideSteps:
-    """What the rescales of one run do beside the steps. `reset` is called after each recovery."""
+    """What the rescales of one run do in the background. `reset` is called after each recovery."""
 
     def __init__(self, parts: RescaleParts, wishes: Wishes) -> None:
         self._parts, self._machine, self._wishes = parts, parts.machine, wishes
@@ -58,7 +57,7 @@ class RescaleBesideSteps:
         if self._parts.log.rescale is None:
             self._parts.copying.end()
         is_free = self._parts.copying.look(crew)
-        self._tell_copies()
+        self._machine.copies(self._parts.copying.has_begun)
         if not is_free:
             return
         match self._machine.phase:
@@ -83,23 +82,12 @@ class RescaleBesideSteps:
                 assert_never(self._machine.phase)
         self._pace(core)
 
-    def _tell_copies(self) -> None:
-        """The phase that keeps them knows whether there are copies."""
-        has_copies = self._parts.copying.has_begun
-        match self._machine.phase:
-            case UnderWay(course=course) if course.has_copies != has_copies:
-                self._machine.tell(UnderWay.copies, has_copies)
-            case Burying() as burying if burying.has_copies != has_copies:
-                self._machine.tell(Burying.copies, has_copies)
-            case _:
-                pass
-
     def _recruit(self, core: Core, crew: Crew, new: tuple[int, ...]) -> None:
         match self._parts.recruiting.look(crew, len(new), self._hosts()):
             case Recruits.WAITED_FOR:
                 pass
             case Recruits.THERE:
-                self._machine.tell(WantedRescale.recruited)
+                self._machine.recruited()
             case Recruits.LATE:
                 self._no_recruits(core, crew, len(new))
             case never:
@@ -163,9 +151,9 @@ class RescaleBesideSteps:
         if is_wanted:  # and the rescale was not turned meanwhile
             self._parts.view.progress.note_weights(left_bytes, self._parts.monotonic())
             if strategy.protocol == "batches":
-                self._machine.tell(Weighing.weighed)
+                self._machine.weighed()
             else:
-                self._machine.tell(Weighing.planned, self._planner(phase))
+                self._machine.planned(self._planner(phase))
             self._parts.view.show()
 
     def _planner(self, phase: Weighing) -> Planner:
@@ -179,7 +167,7 @@ class RescaleBesideSteps:
         """Has the sources copy what has to move."""
         copied_bytes, portions = self._parts.copying.take(crew)
         for portion in portions:
-            self._machine.tell(MovingPortions.copied, portion)
+            self._machine.copied(portion)
         if copied_bytes:
             self._parts.view.progress.note_copy(copied_bytes, self._parts.monotonic())
             self._parts.view.show()
@@ -191,14 +179,9 @@ class RescaleBesideSteps:
 
     def _pace(self, core: Core) -> None:
         """Tells the machine whether a checkpoint has to come before the next cut, and how much a round of a planner may move."""
-        is_crowded = self._is_crowded(core)
-        phase = self._machine.phase
-        if isinstance(phase, MovingPortions | MovingRounds) and phase.is_crowded != is_crowded:
-            self._machine.tell(MovingPortions.crowded, is_crowded)
-        if isinstance(phase, MovingRounds):
-            slots = self._slots_per_round(phase)
-            if phase.slots_per_round != slots:
-                self._machine.tell(MovingRounds.sized, slots)
+        self._machine.crowded(self._is_crowded(core))
+        if isinstance(self._machine.phase, MovingRounds):
+            self._machine.sized(self._slots_per_round(self._machine.phase))
 
     def _is_crowded(self, core: Core) -> bool:
         """Whether a live rescale has moved so much since the last version that a checkpoint has to come first. Asks for it."""

@@ -1,4 +1,4 @@
-"""Lets the sources of a live rescale copy portions to the destinations, beside the steps.
+"""Lets the sources of a live rescale copy portions to the destinations, in the background.
 
     idle --take, begin--> each source copies one portion after the other --end--> discarded, as soon as no source copies --> idle
 
@@ -39,7 +39,7 @@ class _Flow:
 
 
 class Copying:
-    """The copies that workers make beside the steps of one run."""
+    """The copies that workers make in the background during one run."""
 
     def __init__(self) -> None:
         self._flows: dict[int, _Flow] = {}  # by source

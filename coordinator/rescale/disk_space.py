@@ -43,7 +43,7 @@ def needed_bytes(
 def why_no_disk_space(
     needed: Mapping[str, int], free: Mapping[str, int], names: Mapping[str, str]
 ) -> NoDiskSpace | None:
-    """The fault of the rescale that needs so much on each host; None if there is room on all. `names`: of the hosts, for people."""
+    """The fault of the rescale that needs so much on each host; None if there is room on all. `names`: of the hosts, for users."""
     for host, moved in sorted(needed.items()):
         if moved > free[host]:
             return NoDiskSpace(names[host], moved, free[host])

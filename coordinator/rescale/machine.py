@@ -12,15 +12,18 @@ from typing import assert_never
 from base.machine import Machine
 from base.slots import NO_SLOTS, SlotSet, why_no_partition
 from coordinator.boundary import Boundary
-from coordinator.rescale.actions import Aim, RescaleAction
+from coordinator.rescale.actions import Aim, RescaleAction, Wish
 from coordinator.rescale.phases import (
     AllMoved,
     Burying,
     Idle,
     Moving,
     MovingCold,
+    MovingLive,
     MovingPortions,
     MovingRounds,
+    MovingSlots,
+    NeedsTasks,
     Phase,
     Staffing,
     UnderWay,
@@ -28,19 +31,16 @@ from coordinator.rescale.phases import (
     Weighing,
     resume,
 )
-from coordinator.rescale.ways import Owned, missing_members, moves
-from io_kafka.step_log.layout_records import RescaleMode
+from coordinator.rescale.planner import Planner
+from coordinator.rescale.ways import Owned, Portion, missing_members, moves
+from io_kafka.step_log.layout_records import RescaleMode, Target
 from io_kafka.step_log.layout_rules import why_not_owned
 from io_kafka.step_log.state import StepLogState
 
 
 class Rescale(Machine[Phase]):
     """The rescales of one run, which `Rescaling` owns (rescaling.py). The core asks it, and passes on what is reported of actions and steps. The
-    shell tells it everything else."""
-
-    def recovered(self, owned: Owned, log: StepLogState) -> None:
-        """Other workers go on. `owned`: the owners in the version that was opened."""
-        self.begin_again(resume(owned, log.rescale, log.target), "recovered")
+    shell reports everything else. No one else names an event of a phase."""
 
     @property
     def owned(self) -> Owned:
@@ -54,7 +54,7 @@ class Rescale(Machine[Phase]):
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the log has it."""
+        """Whether the step log records a rescale in progress."""
         return isinstance(self.phase, UnderWay)
 
     @property
@@ -98,6 +98,87 @@ class Rescale(Machine[Phase]):
     def is_due(self, log: StepLogState, at: Boundary) -> bool:
         """Whether something waits for a drained boundary."""
         return self.blocks_steps or self.is_moved or self.next(log, at) is not None
+
+    # Reports of the shell
+
+    def recovered(self, owned: Owned, log: StepLogState) -> None:
+        """Other workers go on. `owned`: the owners in the version that was opened."""
+        self.reset_to(resume(owned, log.rescale, log.target), "recovered")
+
+    def requested(self, wish: Wish) -> None:
+        """A rescale is wanted, and the log does not have it yet."""
+        self.tell(Idle.requested, wish)
+
+    def recruited(self) -> None:
+        """There are tasks for all workers that are new."""
+        self.tell(NeedsTasks.recruited)
+
+    def refused(self) -> None:
+        """The rescale that was wanted does not begin."""
+        self.tell(WantedRescale.refused)
+
+    def turned(self, target: Target) -> None:
+        """The log has another target of the rescale under way."""
+        self.tell(UnderWay.turned, target)
+
+    def paused(self, is_paused: bool) -> None:
+        """A user has paused the rescale under way, or lets it go on."""
+        self.tell(UnderWay.paused, is_paused)
+
+    def copies(self, has_copies: bool) -> None:
+        """Workers have copies of slots, or make some; or have none any more. Phases that do not keep this ignore it."""
+        match self.phase:
+            case UnderWay(course=course) if course.has_copies != has_copies:
+                self.tell(UnderWay.copies, has_copies)
+            case Burying() as burying if burying.has_copies != has_copies:
+                self.tell(Burying.copies, has_copies)
+            case _:
+                pass
+
+    def weighed(self) -> None:
+        """The sources know the bytes of their slots, which move in batches."""
+        self.tell(Weighing.weighed)
+
+    def planned(self, planner: Planner) -> None:
+        """The sources know the bytes of their slots, and `planner` decides which of them move together."""
+        self.tell(Weighing.planned, planner)
+
+    def copied(self, portion: Portion) -> None:
+        """The destination has copies of all that the slots of the portion had when their copy began."""
+        self.tell(MovingPortions.copied, portion)
+
+    def crowded(self, is_crowded: bool) -> None:
+        """`is_crowded`: whether a checkpoint has to come before the next cut of a live rescale. Other phases ignore it."""
+        if isinstance(self.phase, MovingLive) and self.phase.is_crowded != is_crowded:
+            self.tell(MovingLive.crowded, is_crowded)
+
+    def sized(self, slots_per_round: int) -> None:
+        """How many slots one round of the planner may move."""
+        if not (isinstance(self.phase, MovingRounds) and self.phase.slots_per_round == slots_per_round):
+            self.tell(MovingRounds.sized, slots_per_round)
+
+    # Reports that the core passes on
+
+    def intended(self) -> None:
+        """The intent of the rescale is in the log."""
+        self.tell(WantedRescale.intended)
+
+    def staffed(self, owned: Owned) -> None:
+        """All workers of the target are there, and are connected."""
+        self.tell(Staffing.staffed, owned)
+
+    def cut(self, owned: Owned, steps_between: int) -> None:
+        """Some slots have another owner. `steps_between`: see MovingSlots.cut."""
+        self.tell(MovingSlots.cut, owned, steps_between)
+
+    def completed(self, log: StepLogState) -> None:
+        """A checkpoint is complete. If all slots have moved, the log has the new layout with it, and no rescale any more."""
+        if log.rescale is None and self.is_under_way:
+            self.tell(AllMoved.completed, log.current_layout.placed.births)
+
+    def buried(self, owned: Owned) -> None:
+        """The workers that were to leave are gone."""
+        self.tell(Burying.buried, owned)
 
     def stepped(self) -> None:
         """A step has been settled; see UnderWay. Other phases ignore it."""

@@ -15,21 +15,16 @@
 
     phase            event       next phase
     Idle             requested   WantedRescale
-    WantedRescale    recruited   WantedRescale
     WantedRescale    refused     Idle
     WantedRescale    intended    Staffing; without new workers Weighing; without slots to move AllMoved
-    Staffing         recruited   Staffing
     Staffing         staffed     Weighing; without slots to move AllMoved
     Weighing         weighed     MovingCold; in a live rescale MovingPortions
     Weighing         planned     MovingRounds
-    MovingCold       cut         MovingCold; after the last one AllMoved
     MovingPortions   copied      MovingPortions
     MovingPortions   paused      MovingPortions, without what was copied
-    MovingPortions   crowded     MovingPortions
-    MovingPortions   cut         MovingPortions; after the last one AllMoved
-    MovingRounds     crowded     MovingRounds
+    MovingPortions   cut         the same, without what does not move any more; after the last one AllMoved
     MovingRounds     sized       MovingRounds
-    MovingRounds     cut         MovingRounds; after the last one AllMoved
+    MovingRounds     cut         the same; after the last one AllMoved
     AllMoved         completed   Burying; if nobody leaves Idle
     Burying          copies      Burying
     Burying          buried      Idle
@@ -38,14 +33,18 @@
     UnderWay         copies      the same
     UnderWay         stepped     the same
     UnderWay         rested      the same
+    NeedsTasks       recruited   the same
+    MovingSlots      cut         the same; after the last one AllMoved
+    MovingLive       crowded     the same
 
-UnderWay stands for the phases from Staffing to AllMoved, in which the log has the rescale. After a crash `resume` gives the phase, as
-`turned` does.
+UnderWay stands for the phases from Staffing to AllMoved, in which the log has the rescale. NeedsTasks stands for WantedRescale and Staffing,
+MovingSlots for the three phases in which slots move, and MovingLive for the two of them of a live rescale. After a crash `resume` gives the
+phase, as `turned` does.
 
 There are three ways to move slots, and each is a phase:
 
 - **cold**: no step begins from the request until the rescale is settled, and one cut follows the other.
-- **live, in portions**: the sources copy portions of neighbouring slots beside the steps. Each portion that is copied is moved by one cut,
+- **live, in portions**: the sources copy portions of neighbouring slots in the background. Each portion that is copied is moved by one cut,
   between two steps, which moves what is new since the copy was made. The next portion is copied meanwhile.
 - **live, in rounds**: a planner decides which slots move together (planner.py). They were not copied.
 
@@ -56,7 +55,7 @@ not wait for steps.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self, assert_never
 
 from base.slots import drop_empty
@@ -105,12 +104,21 @@ class Idle:
 
 
 @dataclass(frozen=True)
-class WantedRescale:
-    """The log does not have the rescale yet. `is_recruited`: whether there are tasks for all workers that are new."""
+class NeedsTasks:
+    """What the phases have that wait for tasks. `is_recruited`: whether there are tasks for all workers that are new."""
+
+    is_recruited: bool = field(kw_only=True)
+
+    def recruited(self) -> Self:
+        return replace(self, is_recruited=True)
+
+
+@dataclass(frozen=True)
+class WantedRescale(NeedsTasks):
+    """The log does not have the rescale yet."""
 
     owned: Owned
     wish: Wish
-    is_recruited: bool
 
     @property
     def new(self) -> tuple[int, ...]:
@@ -124,9 +132,6 @@ class WantedRescale:
     def next(self, at: Boundary) -> LogRescale | None:
         may_begin = self.is_recruited and not at.is_checkpointing
         return LogRescale(self.wish) if may_begin and _may_act(self.wish.aim, at) else None
-
-    def recruited(self) -> WantedRescale:
-        return replace(self, is_recruited=True)
 
     def refused(self) -> Idle:
         """There are no tasks for the workers that are new, or no room, or the wish was taken back."""
@@ -171,19 +176,15 @@ class UnderWay:
 
 
 @dataclass(frozen=True)
-class Staffing(UnderWay):
-    """`new`: the members of the target that are not there yet. `is_recruited`: whether there are tasks for all of them."""
+class Staffing(UnderWay, NeedsTasks):
+    """`new`: the members of the target that are not there yet."""
 
     new: tuple[int, ...]
-    is_recruited: bool
 
     def next(self, at: Boundary) -> Staff | None:
         # A worker is made at the last complete version, so no other may be under way.
         may_be_made = self.is_recruited and not at.is_checkpointing
         return Staff(self.new, at.step) if may_be_made and _may_act(self.aim, at) else None
-
-    def recruited(self) -> Staffing:
-        return replace(self, is_recruited=True)
 
     def staffed(self, owned: Owned) -> Weighing | AllMoved:
         """All workers of the target are there."""
@@ -195,7 +196,7 @@ class Staffing(UnderWay):
 
 @dataclass(frozen=True)
 class Weighing(UnderWay):
-    """`ways`, here and in the next phases: what has to move."""
+    """`ways`: what has to move."""
 
     ways: Ways
 
@@ -211,7 +212,7 @@ class Weighing(UnderWay):
                 return MovingCold(self.owned, self.aim, self.course, self.ways)
             case "live":
                 return MovingPortions(
-                    self.owned, self.aim, self.course, self.ways, copied_portions=(), is_crowded=False
+                    self.owned, self.aim, self.course, self.ways, is_crowded=False, copied_portions=()
                 )
             case _:
                 assert_never(strategy.mode)
@@ -232,20 +233,13 @@ class Weighing(UnderWay):
 
 
 @dataclass(frozen=True)
-class MovingCold(UnderWay):
-    """Slots move while no step runs."""
+class MovingSlots(UnderWay):
+    """What all phases have in which slots move. `ways`: what has to move."""
 
     ways: Ways
 
-    def next(self, at: Boundary) -> Cut | None:
-        if self.course.is_paused:
-            return None
-        source, destination = sorted(self.ways)[self.course.cuts % len(self.ways)]  # the pairs take turns
-        return Cut(self.ways[source, destination], source, destination, is_whole=False)
-
-    def cut(self, owned: Owned, steps_between: int) -> MovingCold | AllMoved:
-        """Here and in the other two phases: some slots have another owner. `steps_between`: how many steps come before the next cut of a live
-        rescale, unless none comes."""
+    def cut(self, owned: Owned, steps_between: int) -> Self | AllMoved:
+        """Some slots have another owner. `steps_between`: how many steps come before the next cut of a live rescale, unless none comes."""
         course, ways = self.course.with_cut(steps_between), moves(owned, self.aim.target.owned)
         if not ways:
             return AllMoved(owned, self.aim, course, messages=None)
@@ -253,23 +247,43 @@ class MovingCold(UnderWay):
 
 
 @dataclass(frozen=True)
-class MovingPortions(UnderWay):
-    """Slots move between steps, and are copied before. `copied_portions`: those that were copied and have not moved, the oldest one first.
-    `is_crowded`, here and in the next phase: whether a checkpoint has to come before the next cut."""
+class MovingLive(MovingSlots):
+    """What both phases of a live rescale have in which slots move between steps. `is_crowded`: whether a checkpoint has to come before the next
+    cut."""
 
-    ways: Ways
-    copied_portions: tuple[Portion, ...]
     is_crowded: bool
 
+    def crowded(self, is_crowded: bool) -> Self:
+        """The shell has looked at what was moved since the last version."""
+        return replace(self, is_crowded=is_crowded)
+
+    def _may_cut(self, at: Boundary) -> bool:
+        """Whether a cut may be made that does not belong to a round which has begun."""
+        return not (at.is_replaying or self.course.is_paused or self.is_crowded or self.course.steps_due)
+
+
+@dataclass(frozen=True)
+class MovingCold(MovingSlots):
+    """Slots move while no step runs."""
+
     def next(self, at: Boundary) -> Cut | None:
-        if not self.copied_portions or not _may_cut(self, at):
+        if self.course.is_paused:
+            return None
+        source, destination = sorted(self.ways)[self.course.cuts % len(self.ways)]  # the pairs take turns
+        return Cut(self.ways[source, destination], source, destination, is_whole=False)
+
+
+@dataclass(frozen=True)
+class MovingPortions(MovingLive):
+    """Slots move between steps, and are copied before. `copied_portions`: those that were copied and have not moved, the oldest one first."""
+
+    copied_portions: tuple[Portion, ...]
+
+    def next(self, at: Boundary) -> Cut | None:
+        if not self.copied_portions or not self._may_cut(at):
             return None
         portion = self.copied_portions[0]
         return Cut(portion.slots, portion.source, portion.destination, is_whole=True)
-
-    def crowded(self, is_crowded: bool) -> MovingPortions:
-        """The shell has looked at what was moved since the last version."""
-        return replace(self, is_crowded=is_crowded)
 
     def paused(self, is_paused: bool) -> MovingPortions:
         """What was copied gets old in a pause, and a cut of it would be large. So it is copied again."""
@@ -279,22 +293,22 @@ class MovingPortions(UnderWay):
         """The destination has copies of all that the slots of the portion had when their copy began."""
         return replace(self, copied_portions=(*self.copied_portions, portion))
 
-    def cut(self, owned: Owned, steps_between: int) -> MovingPortions | AllMoved:
-        """See MovingCold."""
-        course, ways = self.course.with_cut(steps_between), moves(owned, self.aim.target.owned)
-        if not ways:
-            return AllMoved(owned, self.aim, course, messages=None)
-        left = tuple(portion for portion in self.copied_portions if portion.slots.is_within(slots_of(ways)))
-        return replace(self, owned=owned, course=course, ways=ways, copied_portions=left)
+    def cut(self, owned: Owned, steps_between: int) -> Self | AllMoved:
+        """See MovingSlots. A portion of which something has moved is not kept."""
+        after = super().cut(owned, steps_between)
+        if isinstance(after, AllMoved):
+            return after
+        left = slots_of(after.ways)
+        return replace(
+            after, copied_portions=tuple(each for each in self.copied_portions if each.slots.is_within(left))
+        )
 
 
 @dataclass(frozen=True)
-class MovingRounds(UnderWay):
+class MovingRounds(MovingLive):
     """Slots move between steps, as the planner of the rescale's protocol says. `slots_per_round`: how many of them one round may move.
     `is_within_round`: whether a round has begun, which has to end before a step."""
 
-    ways: Ways
-    is_crowded: bool
     planner: Planner
     slots_per_round: int
     is_within_round: bool
@@ -304,42 +318,32 @@ class MovingRounds(UnderWay):
         return self.is_within_round
 
     def next(self, at: Boundary) -> Cut | None:
-        if at.is_replaying or not (self.is_within_round or _may_cut(self, at)):
+        if at.is_replaying or not (self.is_within_round or self._may_cut(at)):
             return None
         move = self.planner.next(self.slots_per_round)
         assert move is not None, f"{self.aim.strategy} has ended, and slots have other owners than in the target"
         return Cut(move.slots, move.source, move.destination, is_whole=True)
 
-    def crowded(self, is_crowded: bool) -> MovingRounds:
-        """See MovingPortions."""
-        return replace(self, is_crowded=is_crowded)
-
     def sized(self, slots_per_round: int) -> MovingRounds:
         """The shell has looked at how many slots one round may move."""
         return replace(self, slots_per_round=slots_per_round)
 
-    def cut(self, owned: Owned, steps_between: int) -> MovingRounds | AllMoved:
-        """See MovingCold."""
+    def cut(self, owned: Owned, steps_between: int) -> Self | AllMoved:
+        """See MovingSlots."""
         is_within_round = self.planner.note_move(owned)
-        course, ways = self.course.with_cut(steps_between), moves(owned, self.aim.target.owned)
-        if not ways:
+        after = super().cut(owned, steps_between)
+        if isinstance(after, AllMoved):
             assert self.planner.next(self.slots_per_round) is None, "slots move on"
-            return AllMoved(owned, self.aim, course, self.planner.messages)
-        return replace(self, owned=owned, course=course, ways=ways, is_within_round=is_within_round)
+            return replace(after, messages=self.planner.messages)
+        return replace(after, is_within_round=is_within_round)
 
 
 Moving = MovingCold | MovingPortions | MovingRounds
 
 
-def _may_cut(phase: MovingPortions | MovingRounds, at: Boundary) -> bool:
-    """Whether a live rescale may make a cut that does not belong to a round which has begun."""
-    course = phase.course
-    return not (at.is_replaying or course.is_paused or phase.is_crowded or course.steps_due)
-
-
 @dataclass(frozen=True)
 class AllMoved(UnderWay):
-    """All slots have the owners of the target. `messages`: how many the machines of its protocol have sent each other, which people see; None if
+    """All slots have the owners of the target. `messages`: how many the machines of its protocol have sent each other, which users see; None if
     it was without a planner."""
 
     messages: int | None
@@ -355,7 +359,7 @@ class AllMoved(UnderWay):
 
 @dataclass(frozen=True)
 class Burying:
-    """`leaving`: workers that the settled layout does not have. `has_copies`: see RescaleCourse; a worker that gets a
+    """`leaving`: workers that the settled layout does not have. `has_copies`: see RescaleCourse; a worker that receives a
     copy answers for it before it leaves."""
 
     owned: Owned
@@ -395,7 +399,7 @@ def _first_phase(
 ) -> Staffing | Weighing | AllMoved:
     """The phase of a rescale by what is left to do, before anything was counted or copied."""
     if new := missing_members(aim.target.members, owned):
-        return Staffing(owned, aim, course, new, is_recruited)
+        return Staffing(owned, aim, course, new, is_recruited=is_recruited)
     if ways := moves(owned, aim.target.owned):
         return Weighing(owned, aim, course, ways)
     return AllMoved(owned, aim, course, messages=None)

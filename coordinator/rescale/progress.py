@@ -66,7 +66,7 @@ class RescaleProgress:
         self.cuts_ms += cut.took_ms
 
     def note_copy(self, copied_bytes: int, now: float) -> None:
-        """So much was copied beside the steps."""
+        """So much was copied in the background."""
         self.moved_bytes += copied_bytes
         self.seconds = self._moving_s(now)
         if self.left_bytes is not None:

@@ -1,4 +1,4 @@
-"""The shell of a rescale: it carries out what the machine says, and tells the machine afterwards what has happened.
+"""The shell of a rescale: it carries out what the machine says, and reports afterwards what has happened.
 
 phases.py        decides when each part is due
 wishes.py        a start and users: a rescale begins, is paused, or gets another target
@@ -23,11 +23,11 @@ from coordinator.rescale.copying import Copying
 from coordinator.rescale.cut_budget import WHOLE_CUT_BYTES, CutBudget, MadeCut
 from coordinator.rescale.hosts import tasks_for
 from coordinator.rescale.machine import Rescale
+from coordinator.rescale.parts import RescaleParts
 from coordinator.rescale.phases import Idle, MovingPortions
 from coordinator.rescale.planner import Planners
 from coordinator.rescale.recruiting import RescaleRecruits
 from coordinator.rescale.requests import LayoutRequest
-from coordinator.rescale.shared import RescaleParts
 from coordinator.rescale.view import RescaleView
 from coordinator.rescale.ways import Portion
 from coordinator.rescale.wishes import Wishes
@@ -47,8 +47,8 @@ _log = structlog.get_logger("coordinator.rescale")
 
 
 class Rescaling(LoopPart):
-    """It owns what the rescales of one run are made of: the machine, which the core asks; the wishes of users and of the start; and what is done
-    beside the steps. All of it outlives a recovery. `births`: of the workers."""
+    """The owner of what the rescales of one run are made of: the machine, which the core asks; the wishes of users and of the start; and what
+    is done in the background. All of it outlives a recovery. `births`: of the workers."""
 
     def __init__(
         self, spec: PipelineSpec, launcher: Launcher, planners: Planners, writer: PipelineWriter, board: StatusBoard
@@ -85,12 +85,12 @@ class Rescaling(LoopPart):
         self._beside_steps.reset()
         if not self._has_started:
             self._has_started = True
-            self._wishes.start(recovered.goal)
+            self._wishes.want_configured_workers(recovered.goal)
         if found.companions:
             self._wishes.shrink(found.companions)
         else:
-            self._wishes.shrink_no_more()
-        self._wishes.go_on()
+            self._wishes.cancel_shrink()
+        self._wishes.resubmit()
         self._parts.view.reset()
         self._parts.view.show()
 
@@ -105,7 +105,7 @@ class Rescaling(LoopPart):
         self._beside_steps.look(core, crew)
 
     def note_step(self, step: SettledStep) -> None:
-        """Cuts are measured by how long steps take."""
+        """Feeds step times into the cut budget."""
         self._parts.budget.note_step(step.took_ms, step.write_ms)
         if self._parts.log.rescale is not None:
             self._parts.view.progress.note_step(step.took_ms)

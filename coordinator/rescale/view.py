@@ -47,7 +47,7 @@ MEASURED_BYTES_MIN = 1 << 20
 
 
 class RescaleView:
-    """What people see of the rescales of one run. `births`: those of the workers, kept up to date by the shell. `progress`: of the last
+    """What users see of the rescales of one run. `births`: those of the workers, kept up to date by the shell. `progress`: of the last
     rescale."""
 
     def __init__(
@@ -97,7 +97,7 @@ class RescaleView:
 
     def _time_pause(self, core: Core) -> None:
         """Notices how long no step can begin because of the rescale: the workers have none, and it has something to do or blocks them."""
-        if core.is_blocked(self._state):
+        if core.is_held_up_by_rescale(self._state):
             self.note_action()
         elif self._blocked_since is not None:
             self.progress.note_block(1e3 * (self._monotonic() - self._blocked_since))

@@ -12,7 +12,8 @@ from base.slots import drop_empty
 from coordinator.goal import Goal
 from coordinator.rescale.actions import Aim, Wish
 from coordinator.rescale.hosts import why_no_disk_space_for
-from coordinator.rescale.phases import Idle, UnderWay, WantedRescale
+from coordinator.rescale.parts import RescaleParts
+from coordinator.rescale.phases import WantedRescale
 from coordinator.rescale.replacing import without_host
 from coordinator.rescale.requests import (
     LayoutIsAsAsked,
@@ -23,7 +24,6 @@ from coordinator.rescale.requests import (
     RescaleRequest,
     TurnRequest,
 )
-from coordinator.rescale.shared import RescaleParts
 from coordinator.starting.layouts import has_same_target, layout_of, layout_to, layout_with, target_of, workers_to_have
 from engine.model.layout import Layout
 from engine.resident.crew import Crew
@@ -55,8 +55,8 @@ class _Pending:
 
 
 class Wishes:
-    """It owns the one rescale that is wanted in a run and is not in the log yet, from whomever it comes. The wish outlives a recovery, after
-    which the machine is told of it again. It also records the turns of a rescale that is in the log."""
+    """The owner of the one rescale that is wanted in a run and is not in the log yet, from whomever it comes. The wish outlives a recovery,
+    after which the machine is told of it again. It also records the turns of a rescale that is in the log."""
 
     def __init__(self, parts: RescaleParts) -> None:
         self._parts, self._machine = parts, parts.machine
@@ -72,7 +72,7 @@ class Wishes:
         """Whether the start of the run wants it."""
         return self._pending is not None and self._pending.source is WishSource.START
 
-    def start(self, goal: Goal) -> None:
+    def want_configured_workers(self, goal: Goal) -> None:
         """At the start of the run, the number of workers is made what the command or the settings say."""
         wanted, log = self._parts.spec.wanted, self._parts.log
         workers = workers_to_have(wanted, log)
@@ -128,15 +128,15 @@ class Wishes:
             layout_fault=f"Spark had fewer task slots than workers, so the run goes on with {len(staying)} workers."
         )
 
-    def shrink_no_more(self) -> None:
+    def cancel_shrink(self) -> None:
         """There are enough task slots again, and the log does not have the rescale to fewer workers."""
         if self._pending is not None and self._pending.source is WishSource.SHRINKING:
             self._pending = None
 
-    def go_on(self) -> None:
+    def resubmit(self) -> None:
         """After each recovery: the machine is told of the wish."""
         if self._pending is not None and self._parts.log.rescale is None:
-            self._machine.tell(Idle.requested, self._pending.wish)
+            self._machine.requested(self._pending.wish)
 
     def ask(self, request: LayoutRequest, crew: Crew) -> None:
         """Raises RescaleRefused."""
@@ -151,7 +151,7 @@ class Wishes:
                 self._want(Wish(Aim(target_of(target), LIVE), self._parts.layout.asked, hosts), crew)
             case PauseRequest(is_paused):
                 self._under_way()
-                self._machine.tell(UnderWay.paused, is_paused)
+                self._machine.paused(is_paused)
                 if is_paused:
                     self._parts.copying.end()
                 self._parts.view.progress.note_pause(is_paused, self._parts.monotonic())
@@ -177,7 +177,7 @@ class Wishes:
         if full is not None:
             raise RescaleRefused(full.message, full.what_to_do)
         self._pending = _Pending(wish, WishSource.USER)
-        self._machine.tell(Idle.requested, wish)
+        self._machine.requested(wish)
         self._parts.view.note_request()
         self._parts.board.update(layout_fault=None)
 
@@ -239,7 +239,7 @@ class Wishes:
         self._parts.recruiting.forget()
         self._parts.view.progress.left_bytes = None
         self._parts.copying.end()
-        self._machine.tell(UnderWay.turned, target)
+        self._machine.turned(target)
         _log.info("the rescale has another target", reason=reason, workers=list(target.members))
 
     def _take_back(self, crew: Crew) -> None:
@@ -249,6 +249,6 @@ class Wishes:
 
     def drop(self, crew: Crew, why: str) -> None:
         """The rescale does not begin, and users are told why."""
-        self._machine.tell(WantedRescale.refused)
+        self._machine.refused()
         self._pending = None
         self._parts.recruiting.stop(crew, why)

@@ -71,7 +71,7 @@ def why_not_carried(source: InputTopic, was: InputTopic | None) -> str | None:
 
 
 def new_columns(source: InputTopic, was: InputTopic) -> tuple[str, ...]:
-    """Those that its former table lacks."""
+    """The columns that its former table lacks."""
     return tuple(name for name in source.table.format.schema.names if name not in was.table.format.schema.names)
 
 

@@ -1,7 +1,7 @@
 """The plan document of a revision: all that a project was when it was planned, as JSON.
 
 It has what decides rows and messages: the circuit with the functions in Python, the numbers of the nodes, the sources with
-their topics and formats, and the outputs. It also has what people want to know of it: where each view is defined, and which
+their topics and formats, and the outputs. It also has what users want to know of it: where each view is defined, and which
 versions have planned it. No password and no other setting is in it.
 
 The SHA-256 of the text names the document. The step log has that name, and the topic of plan documents has the text
@@ -33,7 +33,7 @@ from engine.model.rows import PythonMap
 from engine.run import plan_document
 
 DOCUMENT_FORMAT: Literal[1] = 1
-"""It grows when a field changes its meaning. A reader refuses documents of a newer format."""
+"""The format's number grows when a field changes its meaning. A reader refuses documents of a newer format."""
 
 
 class PlannedParts(Protocol):

@@ -166,7 +166,7 @@ def _declaration(leaf: SourceLeaf) -> tuple[str, ...]:
     return tuple(f"{name} {text}" for name, text in leaf.columns.items())
 
 
-# What differs, for people
+# What differs, for users
 
 
 def between(before: SourceLeaf, now: SourceLeaf) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Nodes in words for people: what a node does, with the names of columns, and how two nodes differ."""
+"""Nodes in words for users: what a node does, with the names of columns, and how two nodes differ."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class NodeWords:
         self._names = output_names(document.circuit, columns, computed=True)
 
     def kind(self, index: int) -> str:
-        """What people call the node."""
+        """What users call the node."""
         node = self.document.circuit.nodes[index]
         if isinstance(node, Map):
             return "columns" if node.predicate is None else "filter"

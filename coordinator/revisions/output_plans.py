@@ -250,7 +250,7 @@ class _Output:
         return change
 
     def _key_schema(self, output: Output, document: PlanDocument) -> str | None:
-        """That which a registry has of the keys. Its id is in each of them."""
+        """The schema that a registry has of the keys. Its id is in each of them."""
         subjects = subjects_of(self.topic, form_of(document.circuit, output), output.written.format)
         return next((each.text for each in subjects if each.name == f"{self.topic}-key"), None)
 

@@ -1,6 +1,6 @@
 """What `stepwell plan` tells, as plain data: of each source, view and output of a changed project, and what is refused.
 
-`to_json` gives stable names, on which programs may rely. The texts are for people.
+`to_json` gives stable names, on which programs may rely. The texts are for users.
 """
 
 from __future__ import annotations

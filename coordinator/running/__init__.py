@@ -1,1 +1,1 @@
-"""Parts of the loop that are no decision of its core: what a recovery does, which requests are in force, and circuit.json."""
+"""What the loop uses while it runs: a recovery, the requests that are in force, the topic of plan documents, and circuit.json."""

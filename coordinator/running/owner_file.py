@@ -17,7 +17,7 @@ class OwnerFile:
         """The layout, the revision and `until` of what was written last."""
 
     def keep(self, log: StepLogState) -> None:
-        """It is called at every boundary, so it is written before workers leave."""
+        """Called at every boundary, so the file is written before workers leave."""
         last = max((version.step for version in log.checkpoints), default=0)
         course, revision, in_force = self._course, self._course.revision_at(last), log.revision
         is_of_another = in_force is not None and in_force.number != revision

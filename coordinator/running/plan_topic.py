@@ -28,7 +28,7 @@ _log = structlog.get_logger("coordinator.running.plan_topic")
 
 
 class PlanTopic(LoopPart):
-    """It keeps the topic of plan documents. `documents`: those that the run knows. `wake` ends a wait of the loop."""
+    """The keeper of the topic of plan documents. `documents`: those that the run knows. `wake` ends a wait of the loop."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class PlanTopic(LoopPart):
         """No worker takes part in it."""
 
     def note_step(self, step: SettledStep) -> None:
-        """It does not depend on steps."""
+        """The topic does not depend on steps."""
 
     @property
     def awaits_answers(self) -> bool:

@@ -43,7 +43,7 @@ class Recovery:
         """The database of this worker is damaged, so it is not opened again."""
         self._distrusted |= {worker}
 
-    def crew(self, course: Course) -> Crew:
+    def make_crew(self, course: Course) -> Crew:
         """Makes the crew of the next attempt of the epoch."""
         term, spec = Term(self._writer.epoch, self._attempts), course.start.spec
         self._attempts += 1
@@ -54,7 +54,7 @@ class Recovery:
             course.start.setup, tasks, term, launcher=self._cluster.launcher, transport=transport, limits=limits
         )
 
-    def open(self, crew: Crew, inputs: Inputs, course: Course, goal: Goal) -> Recovered:
+    def open_latest_checkpoint(self, crew: Crew, inputs: Inputs, course: Course, goal: Goal) -> Recovered:
         """Starts the workers, and opens the latest checkpoint that all of them have. `goal`: of the run."""
         spec, writer = course.start.spec, self._writer
         began = self._outside.monotonic()

@@ -29,7 +29,7 @@ _log = structlog.get_logger("coordinator.running.requests_in_force")
 
 
 class RequestsInForce:
-    """It owns the stop or the pause that is in force in one run, from its claim to its end, and hands every other request to its owner.
+    """The owner of the stop or the pause that is in force in one run, from its claim to its end, and hands every other request to its owner.
     `to_apply`: the change that the run was started with, which is asked for as soon as the workers run and no transition is under way."""
 
     def __init__(
@@ -52,7 +52,7 @@ class RequestsInForce:
 
     @property
     def wants_abort(self) -> bool:
-        """Whether somebody wants the transition under way aborted, and the log does not have that yet."""
+        """Whether a user wants the transition under way aborted, and the log does not have that yet."""
         return self._requests.abort_waits or self._transitions.machine.wants_abort
 
     def repeat(self, core: Core) -> None:

@@ -31,7 +31,7 @@ from storage.identity import FIRST_BIRTH
 
 @dataclass(frozen=True)
 class WorkersWanted:
-    """How many workers somebody wants. `now`: named by the command that starts the run. `setting`: in the project's settings. `default`: of
+    """How many workers are wanted. `now`: named by the command that starts the run. `setting`: in the project's settings. `default`: of
     a new state; None if there is no such default. `policy`: of a new state."""
 
     now: int | None

@@ -19,7 +19,8 @@ _log = structlog.get_logger("coordinator.stepping.open_transactions")
 
 
 class OpenTransactions:
-    """It is asked now and then, with some seconds in between: what two looks after each other find at one place counts."""
+    """The watch over open transactions. It is asked now and then, with some seconds in between: what two looks after each other find at one
+    place counts."""
 
     def __init__(self, topics: Topics, board: StatusBoard) -> None:
         self._topics, self._board = topics, board

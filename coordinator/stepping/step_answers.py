@@ -1,6 +1,6 @@
-"""Reads what a worker says it made of a step.
+"""Validates the workers' results of a step.
 
-Guarantee: what `read_answer` returns has the form that the step needs: tables of messages for outputs of the circuit, with partitions that the
+Guarantee: what `read_answers` returns has the form that the step needs: tables of messages for outputs of the circuit, with partitions that the
 topics have, and reports of exactly what the worker was to read at most. Everything else is a loss of the worker (TaskLost). So a worker that
 answers nonsense ends no run: its process is replaced and the step runs again, a bounded number of times.
 

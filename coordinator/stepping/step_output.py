@@ -36,7 +36,7 @@ class StepResult:
     """`again`: what was read for new nodes alone. `outputs` has every output handle and every dead-letter topic, also those without messages.
     `late` counts late rows that were left out, and `watermarks_us` has the watermarks after the step, both by view; of several flows of a view
     the least. `unknown`: the ids of schemas that counted as unknown. `errors`: what the step changes in the error rows of nodes, by node.
-    `border_us`: see Findings. `reads` and `work` are for people (measures.py). `rows` counts input messages. Times are in milliseconds, and
+    `border_us`: see Findings. `reads` and `work` are for users (measures.py). `rows` counts input messages. Times are in milliseconds, and
     those of the slowest worker."""
 
     outputs: list[StepOutput]

@@ -23,9 +23,9 @@ from coordinator.measures import SettledStep
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard, StepTimes
+from coordinator.stepping.idle_wait import PAUSE_SECONDS_MIN, Bell, QuietInput
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.measuring import measures_of, project_shown, step_times
-from coordinator.stepping.quiet import PAUSE_SECONDS_MIN, Bell, QuietInput
 from coordinator.stepping.redividing import Redividing
 from coordinator.stepping.step_answers import ExpectedStep
 from coordinator.stepping.step_output import StepResult, gather
@@ -115,8 +115,8 @@ class Stepping:
         self._ran: _StepThatRan | None = None
 
     def divide(self, action: Divide, core: Core, *, awaits_answers: bool) -> None:
-        """Commits the division of a step. If there is nothing to read it reports that to the core, and waits (quiet.py). `awaits_answers`: the
-        loop has to look at answers of the workers meanwhile."""
+        """Commits the division of a step. If there is nothing to read it reports that to the core, and waits (idle_wait.py). `awaits_answers`:
+        the loop has to look at answers of the workers meanwhile."""
         began = self._monotonic()
         division = self._inputs.choose_or_empty(self._writer.state, action.step)
         reached("division.chosen")

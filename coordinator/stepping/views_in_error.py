@@ -152,7 +152,7 @@ Sources = Mapping[str, Sequence[str]]
 
 
 def error_texts(plan: NumberedCircuit, errors: Sequence[NodeErrors], sources: Sources) -> dict[str, str]:
-    """The views that have no answer, and the outputs with rows that have no message, with the error of one row, for people."""
+    """The views that have no answer, and the outputs with rows that have no message, with the error of one row, for users."""
     found: dict[str, str] = {}
     for each in errors:
         name = _name(plan, each)

@@ -50,7 +50,7 @@ _NAMED = re.compile(r"(?P<version>\d{8,})-(?P<checkpoint>[^-/]+)-(?P<epoch>\d+)\
 
 
 class Collector:
-    """Deletes beside the steps, for one stored version after the other.
+    """Deletes in the background, for one stored version after the other.
 
     A version that is stored while the objects of the one before it are being deleted waits for its turn; of several that wait, the last one has
     the same to delete. A run that is to end waits for it (Storing.blocks_end): otherwise the objects would stay until the next run stores.

@@ -55,7 +55,7 @@ class FormerVersion:
         return self._known is not None and self._known[0] == stored
 
     def read(self, store: Callable[[], ObjectStore], stored: CheckpointStored) -> bool:
-        """Reads the manifest beside the steps. Returns whether that is over. Raises StoreFault if the store does not give it now."""
+        """Reads the manifest in the background. Returns whether that is over. Raises StoreFault if the store does not give it now."""
         if self._reading is None or self._reading[0] != stored:
             reading = BackgroundWork(self._outside, "manifest", partial(read_whole, store(), stored), self._wake)
             self._reading, self._reading_began_at = (stored, reading), self._outside.monotonic()
@@ -69,7 +69,7 @@ class FormerVersion:
         return True
 
     def stored(self, record: CheckpointStored, manifest: Manifest) -> None:
-        """This version is stored, and it is whole."""
+        """The version is stored, and is whole."""
         self._known, self.fault = (record, manifest), ""
 
     def note_lost(self, record: CheckpointStored, fault: StoreFault) -> None:

@@ -1,4 +1,4 @@
-"""Carries out the uploads of one run to the checkpoint store, beside the steps.
+"""Carries out the uploads of one run to the checkpoint store, in the background.
 
     a version is complete -> its owners upload -> the manifest -> the record in the step log -> what no version needs is deleted
 
@@ -63,7 +63,7 @@ DAMAGED = (NoDatabase, CorruptRecord, CorruptFile)
 
 @dataclass(frozen=True)
 class _Description:
-    """`writing`: the manifest goes to the store beside the steps, and its digest is the result."""
+    """`writing`: the manifest goes to the store in the background, and its digest is the result."""
 
     manifest: Manifest
     writing: BackgroundWork[str]
@@ -333,7 +333,7 @@ class Storing(LoopPart):
         assert self._term is not None
         self._collector.stored(self.store, record, manifest, self._term)
 
-    # Faults, and what people see
+    # Faults, and what users see
 
     def _leave(self) -> None:
         """Waits no more for what is uploaded. A thread that writes its manifest goes on."""

@@ -1,4 +1,4 @@
-"""What people see of the checkpoint store."""
+"""What users see of the checkpoint store."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.topics.patterns import with_matching_topics
 from coordinator.starting.topics.same_topics import refuse_lost_log
-from coordinator.starting.topics.setup import settled_outputs
+from coordinator.starting.topics.setup import resolved_outputs
 from coordinator.transition.documents import Documents
 from coordinator.transition.plan import TransitionFacts
 from coordinator.transition.reread_portions import source_read_again
@@ -36,8 +36,8 @@ from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramKe
 from io_kafka.step_log.records import TopicIdentity
 from io_kafka.step_log.revision_records import RevisionIntent, RevisionRecord
 
-Settled = tuple[PipelineSpec, tuple[TopicIdentity, ...], Outputs]
-"""A project with its topics: see `settled_outputs`."""
+Resolved = tuple[PipelineSpec, tuple[TopicIdentity, ...], Outputs]
+"""A project with its topics: see `resolved_outputs`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ class Course:
         self.files, self._writer, self._topics, self.log_id = files, writer, topics, log_id
         self.start = start
         self.documents = Documents(RangeReader(files.kafka), files.plan_topic)
-        self._settled: dict[int, Settled] = {start.key.number: _settled_at_start(start)}
+        self._resolved: dict[int, Resolved] = {start.key.number: _resolved_at_start(start)}
 
     def know(self, revision: Revision) -> None:
         """Takes the document of the revision in force, which was read already."""
@@ -99,10 +99,10 @@ class Course:
             return self.start
         choice = self._program_choice(step)
         document = self.document(choice.revision)
-        spec, identities, outputs = self._settle(choice.revision)
+        spec, identities, outputs = self._resolve(choice.revision)
         program, number = self.documents.program(choice.program), choice.revision.number
         if choice.former is not None and choice.taken_back:
-            taken = self._settle_taken_back(choice.former, choice.taken_back)
+            taken = self._resolve_taken_back(choice.former, choice.taken_back)
             spec, identities, outputs = _with_taken_back((spec, identities, outputs), taken)
         again = () if choice.intent is None else self._read_again(choice.intent, spec, program)
         outputs = replace(
@@ -143,19 +143,19 @@ class Course:
         sources = self.documents.program(intent.plans.filling).sources
         return {handle_of_project(each.handle) for each in sources if each.handle.startswith(OF_NEXT)}
 
-    def settled_next(self, intent: RevisionIntent, topics: Topics, known: Mapping[str, TopicIdentity]) -> Settled:
+    def resolved_next(self, intent: RevisionIntent, topics: Topics, known: Mapping[str, TopicIdentity]) -> Resolved:
         """Looks at the topics and registers the schemas of the project to which a transition leads, and creates topics that are missing. It may
-        run beside the steps. `known`: the topics that the step log has. Raises the fault that would end the step of the switch."""
+        run in the background. `known`: the topics that the step log has. Raises the fault that would end the step of the switch."""
         spec = with_matching_topics(former_project(self.document_of(intent), self.files), topics, known)
-        return spec, *settled_outputs(spec, topics, known)
+        return spec, *resolved_outputs(spec, topics, known)
 
     def look_at_taken_back(
         self, before: RevisionRecord, intent: RevisionIntent, topics: Topics, known: Mapping[str, TopicIdentity]
     ) -> None:
-        """Looks at topics and registers schemas as `settled_next` does, for the outputs of the former project whose content is to be taken back.
+        """Looks at topics and registers schemas as `resolved_next` does, for outputs of the former project whose content is to be taken back.
         Raises what would end the step of the switch."""
         if taken_back := self.facts(intent).taken_back:
-            settled_outputs(self._taken_back(before, taken_back), topics, known)
+            resolved_outputs(self._taken_back(before, taken_back), topics, known)
 
     def _taken_back(self, former: RevisionRecord, handles: Collection[str]) -> PipelineSpec:
         """The former project with nothing but these outputs."""
@@ -163,10 +163,10 @@ class Course:
         outputs = tuple(output for output in project.outputs if output.handle in handles)
         return replace(project, inputs=(), outputs=outputs)
 
-    def _settle_taken_back(self, former: RevisionRecord, handles: Collection[str]) -> Settled:
+    def _resolve_taken_back(self, former: RevisionRecord, handles: Collection[str]) -> Resolved:
         """The outputs of the former project that take their content back, under the handles that they have in the step of the switch."""
         spec = self._taken_back(former, handles)
-        identities, found = settled_outputs(spec, self._topics, self._writer.state.topics)
+        identities, found = resolved_outputs(spec, self._topics, self._writer.state.topics)
         renamed = replace(
             found,
             partitions={TAKEN_BACK + handle: count for handle, count in found.partitions.items()},
@@ -175,21 +175,21 @@ class Course:
         named = tuple(replace(output, handle=TAKEN_BACK + output.handle) for output in spec.outputs)
         return replace(spec, outputs=named), identities, renamed
 
-    def take_settled(self, intent: RevisionIntent, settled: Settled) -> None:
-        """What `settled_next` has found."""
-        self._settled[intent.number] = settled
+    def take_resolved(self, intent: RevisionIntent, resolved: Resolved) -> None:
+        """What `resolved_next` has found."""
+        self._resolved[intent.number] = resolved
 
-    def _settle(self, revision: RevisionRecord) -> Settled:
+    def _resolve(self, revision: RevisionRecord) -> Resolved:
         """The project of a revision with its topics, which are looked at once."""
-        if revision.number not in self._settled:
+        if revision.number not in self._resolved:
             document, known = self.document(revision), self._writer.state.topics
             spec = with_matching_topics(former_project(document, self.files), self._topics, known)
             try:
-                self._settled[revision.number] = (spec, *settled_outputs(spec, self._topics, known))
+                self._resolved[revision.number] = (spec, *resolved_outputs(spec, self._topics, known))
             except TopicChanged:
                 refuse_lost_log(spec, self._writer, self.log_id)
                 raise
-        return self._settled[revision.number]
+        return self._resolved[revision.number]
 
     def _program_choice(self, step: int) -> _ProgramChoice:
         program = self._writer.state.revisions.program_of(step, 0, 0)
@@ -285,7 +285,7 @@ class Course:
         return self.documents.facts(intent.plans.facts)
 
 
-def _settled_at_start(start: Running) -> Settled:
+def _resolved_at_start(start: Running) -> Resolved:
     facts, topics = start.setup.facts, {each.table.handle: tuple(each.table.topics) for each in start.spec.inputs}
     return (
         start.spec,
@@ -294,9 +294,9 @@ def _settled_at_start(start: Running) -> Settled:
     )
 
 
-def _with_taken_back(settled: Settled, taken: Settled) -> Settled:
+def _with_taken_back(resolved: Resolved, taken: Resolved) -> Resolved:
     """A project in the step of the switch, which also writes to topics that it does not have."""
-    (spec, identities, outputs), (more, topics, found) = settled, taken
+    (spec, identities, outputs), (more, topics, found) = resolved, taken
     named = {each.topic: each for each in (*identities, *topics)}
     written = replace(
         outputs,

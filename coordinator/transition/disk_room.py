@@ -17,7 +17,7 @@ from engine.resident.crew import Crew, DiskUse
 @dataclass(frozen=True)
 class Room:
     """`node_bytes`: of the state of each node on all workers, by number; empty if it is not known yet. `disk_use`: of each worker. `folders`:
-    of the databases of each worker, for people."""
+    of the databases of each worker, for users."""
 
     node_bytes: Mapping[int, int]
     disk_use: Mapping[int, DiskUse]

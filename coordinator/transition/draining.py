@@ -18,10 +18,10 @@ from engine.model.filling import ContentFeed, Switched
 from io_kafka.step_log.revision_records import Drain
 
 FIRST_PARTS = 256
-"""The first range of a content whose rows are not known is such a part of it. Of 10 M rows it has 40,000."""
+"""The first portion of a content whose cost is not known is such a part of it. Of 10 M rows it has 40,000, which take about 100 ms."""
 
 GROWTH_MAX = 4
-"""By how many times a range may be longer than the one before it, while the rows of a content are not known."""
+"""By how many times a portion may be larger than the previous one, while its cost is not known."""
 
 
 @dataclass

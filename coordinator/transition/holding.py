@@ -1,4 +1,4 @@
-"""Why the switch of a transition whose new nodes are filled has to wait, for people."""
+"""Why the switch of a transition whose new nodes are filled has to wait, for users."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from base.fault import Fault
 from coordinator.revisions.rereadable import grown_topics, reads
-from coordinator.transition.course import Course, Settled
+from coordinator.transition.course import Course, Resolved
 from coordinator.transition.draining import leaves_at_once
 from engine.analysis.stages import plan_stages
 from engine.analysis.withholding import outputs_by_number, views_behind
@@ -26,9 +26,9 @@ from io_kafka.step_log.state import StepLogState
 
 @dataclass(frozen=True)
 class TopicFindings:
-    """What the topics of the next project say. `settled`: None if there is a reason why it cannot be. `reasons`: why the switch has to wait."""
+    """What the topics of the next project say. `resolved`: None if there is a reason why it cannot be. `reasons`: why the switch has to wait."""
 
-    settled: Settled | None
+    resolved: Resolved | None
     reasons: tuple[str, ...]
 
 
@@ -81,11 +81,11 @@ class Holding:
                 )
 
     def look(self, topics: Topics) -> TopicFindings:
-        """It may run beside the steps, and asks Kafka and registries."""
+        """The check may run in the background, and asks Kafka and registries."""
         try:
-            settled = self.course.settled_next(self.phase.intent, topics, self.log.topics)
+            resolved = self.course.resolved_next(self.phase.intent, topics, self.log.topics)
             self.course.look_at_taken_back(self.phase.before, self.phase.intent, topics, self.log.topics)
-            return TopicFindings(settled, tuple(self._why_input_differs(topics)))
+            return TopicFindings(resolved, tuple(self._why_input_differs(topics)))
         except Fault as fault:
             return TopicFindings(None, (f"the next project cannot read or write its topics: {fault}",))
 

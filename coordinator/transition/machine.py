@@ -1,24 +1,29 @@
 """What a transition to another revision does next: a machine without I/O, clock or randomness.
 
-    NONE -LogTransition-> filling -(all filled) MeasureDifferences-> ready -LogSwitch-> switching -(step t)-> clearing -LogSettled-> NONE
-                            |  ^                                       |                    |                  ^
-                            |  +------------ a turn: taken back, held -+--------------------+                  |
-                            +---------------------------------- LogTurn(abort) --------------------------------+
+    phase       event                                                                   next phase
+    none        LogTransition                                                           Filling
+    Filling     all is filled: LookAtTopics, MeasureWhatDiffers, LogSwitch              Switching
+    Filling     a new node fails: the turn "detached", which the shell writes           Detached
+    Detached    ClearUnusedTables until nothing is left, then LogTurn("resume")         Filling
+    Switching   the step of the switch; a gradual switch                                Clearing; Draining
+    Switching   that step cannot run: the turn "taken_back", which the shell writes     Filling, held
+    Draining    the step with which everything has left                                 Clearing
+    Clearing    ClearUnusedTables until nothing is left, a checkpoint, LogSettled       none
 
-With --gradual step t leads from switching to draining, and the step with which everything has left to clearing. Nothing is due meanwhile.
+LogTurn("abort") leads from Filling, Detached and Switching to Clearing. Nothing is due while steps switch or drain.
 
 Which phase it is follows from the step log. The machine remembers only what the log cannot know: what users have asked for, and what is known
-in the present phase (known.py), such as the request that is prepared, or how large the differences are. Its actions are for drained boundaries,
-and none of them comes in a replay.
+in the present phase (findings.py), such as the request that is prepared, or how large the differences are. Its actions are for drained
+boundaries, and none of them comes in a replay.
 
     action               what the shell does                                                 report
     -                    begins to prepare a request, beside the steps                       preparing; when that is over prepared or refused
     LogTransition        writes the intent                                                   began
     LookAtTopics         begins to look at the topics of the next project, beside the steps  looking, and looked when that is over
-    MeasureDifferences   asks the workers how large the differences are                      measured
+    MeasureWhatDiffers   asks the workers how large the differences are                      measured
     LogSwitch            writes that the next step is the first one of the next revision     switched
     LogTurn              writes the turn                                                     turned
-    ClearTables          has the workers remove tables, up to a bound                        cleared
+    ClearUnusedTables    has the workers remove tables, up to a bound                        cleared
     LogSettled           writes that nothing is left                                         settled
 """
 
@@ -32,18 +37,18 @@ from base.machine import Machine
 from base.version import VersionId
 from coordinator.boundary import Boundary
 from coordinator.revisions.turns import TurnName
-from coordinator.transition.known import (
+from coordinator.transition.findings import (
     AllCleared,
+    CheckingTopics,
     Differences,
     Known,
     L,
-    Looked,
-    Looking,
     Measurable,
     Measured,
-    NothingKnown,
+    NoFindings,
     P,
     Preparing,
+    TopicsChecked,
     W,
     WantedTransition,
 )
@@ -63,7 +68,7 @@ class LookAtTopics:
 
 
 @dataclass(frozen=True)
-class MeasureDifferences:
+class MeasureWhatDiffers:
     pass
 
 
@@ -78,7 +83,7 @@ class LogTurn:
 
 
 @dataclass(frozen=True)
-class ClearTables:
+class ClearUnusedTables:
     pass
 
 
@@ -87,13 +92,15 @@ class LogSettled:
     pass
 
 
-TransitionAction = LogTransition | LookAtTopics | MeasureDifferences | LogSwitch | LogTurn | ClearTables | LogSettled
+TransitionAction = (
+    LogTransition | LookAtTopics | MeasureWhatDiffers | LogSwitch | LogTurn | ClearUnusedTables | LogSettled
+)
 
 
 @dataclass(frozen=True)
 class TransitionRequests:
     """What users have asked for of the transition that is prepared or under way, and what the log does not have yet. `is_switch`: a switch that
-    only people hold may be made."""
+    only users hold may be made."""
 
     is_switch: bool = False
     turn: Literal["abort", "resume"] | None = None
@@ -106,7 +113,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
     """`asked`: what users want. `known`: what is known beyond the log when it begins. `checkpoint`: the one that has to be complete before the
     switch, before more is cleared, or before the end is recorded; "needed" if it is not frozen yet. `unrunnable_revision`: the one that this
     release cannot run alone (coordinator/starting/project/release.py), so that its steps have to wait for a transition. `P`, `W`, `L`: see
-    known.py."""
+    findings.py."""
 
     def __init__(
         self,
@@ -114,7 +121,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         known: Known[P, W, L] | None = None,
         unrunnable_revision: int | None = None,
     ) -> None:
-        super().__init__(NothingKnown() if known is None else known)
+        super().__init__(NoFindings() if known is None else known)
         self.asked, self.unrunnable_revision = asked, unrunnable_revision
         self.checkpoint: Literal["needed"] | VersionId | None = None
 
@@ -148,7 +155,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
 
     @property
     def differences(self) -> Differences | None:
-        """What people see of the differences; see Measurable."""
+        """What users see of the differences; see Measurable."""
         return self.known.differences if isinstance(self.known, Measurable) else None
 
     def next(self, log: StepLogState, at: Boundary) -> TransitionAction | None:
@@ -174,7 +181,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
             case Detached():
                 if self.asked.turn != "resume" or not is_undivided:
                     return None
-                return LogTurn("resume") if isinstance(self.known, AllCleared) else ClearTables()
+                return LogTurn("resume") if isinstance(self.known, AllCleared) else ClearUnusedTables()
             case Switching() | Draining():
                 return None
             case Clearing():
@@ -186,12 +193,12 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         if log.filled < phase.intent.whole or not log.has_reread_all:
             return None
         match self.known:
-            case NothingKnown():
+            case NoFindings():
                 return LookAtTopics()
-            case Looking():
+            case CheckingTopics():
                 return None
-            case Looked():
-                return MeasureDifferences()
+            case TopicsChecked():
+                return MeasureWhatDiffers()
             case Measured(holds=holds):
                 is_held = phase.intent.choices.hold or phase.is_held or bool(holds)
                 if phase.is_paused or (is_held and (holds or not self.asked.is_switch)):
@@ -206,7 +213,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         if self.checkpoint is not None or at.is_checkpointing:
             return None
         if not isinstance(self.known, AllCleared):
-            return ClearTables()
+            return ClearUnusedTables()
         return None if self.known.waits_for_store else LogSettled()
 
     def goes_on_by_itself(self, log: StepLogState) -> bool:
@@ -224,8 +231,8 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
 
     @property
     def waits_in_background(self) -> bool:
-        """Whether something is done beside the steps that the transition waits for."""
-        return isinstance(self.known, Preparing | Looking)
+        """Whether something is done in the background that the transition waits for."""
+        return isinstance(self.known, Preparing | CheckingTopics)
 
     def is_aborting(self, log: StepLogState) -> bool:
         """Whether it is to be taken back, or is being taken back. No step is needed for that, so it goes on while a run is paused."""
@@ -274,7 +281,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
 
     def preparing(self, preparation: P) -> None:
         """A request is being prepared. The turn that was asked for of the transition before it is over."""
-        self.tell(NothingKnown.preparing, preparation)
+        self.tell(NoFindings.preparing, preparation)
         self.asked = replace(self.asked, turn=None)
 
     def refused(self) -> None:
@@ -295,15 +302,15 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         self.tell(Measurable.look_again)
 
     def looking(self, look: L) -> None:
-        self.tell(NothingKnown.looking, look)
+        self.tell(NoFindings.looking, look)
 
     def looked(self, reasons: Sequence[str]) -> None:
-        self.tell(Looking.looked, tuple(reasons))
+        self.tell(CheckingTopics.looked, tuple(reasons))
 
     def measured(self, differences: Differences, holds: Sequence[str], *, reads_again: bool) -> None:
         """`reads_again`: messages were read again. They may expire at any moment, so a checkpoint comes before the switch: no replay across it
         then needs them, and such a replay could not be given up any more."""
-        self.tell(Looked.measured, differences, tuple(holds))
+        self.tell(TopicsChecked.measured, differences, tuple(holds))
         if reads_again and not holds:
             self.checkpoint = "needed"
 
@@ -314,7 +321,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
 
     def turned(self, reason: TurnTo) -> None:
         """Another turn is in the log. What was measured was of another filling."""
-        self.begin_again(NothingKnown(), "turned")
+        self.reset_to(NoFindings(), "turned")
         self._go_another_way(reason)
 
     def _go_another_way(self, turn: TurnTo | None) -> None:
@@ -326,7 +333,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
 
     def cleared(self, *, is_done: bool, is_last: bool) -> None:
         """`is_last`: the transition has ended, and the next checkpoint is without these tables. Otherwise it is filled again."""
-        self.tell(NothingKnown.cleared, is_done)
+        self.tell(NoFindings.cleared, is_done)
         self.checkpoint = "needed" if is_last else None
 
     def frozen(self, version: VersionId) -> None:
@@ -355,11 +362,11 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
             f"differences {where}, which nobody has measured"
         )
         match known:
-            case NothingKnown():
+            case NoFindings():
                 pass
             case Preparing() | WantedTransition():
                 assert phase is None, self.with_story(f"{name} {where}")
-            case Looking() | Looked() | Measured():
+            case CheckingTopics() | TopicsChecked() | Measured():
                 assert isinstance(phase, Filling), self.with_story(f"{name} {where}")
             case AllCleared():
                 assert isinstance(phase, Detached | Clearing), self.with_story(f"{name} {where}")

@@ -28,7 +28,7 @@ FACTS_FORMAT: Literal[1] = 1
 
 @dataclass(frozen=True, kw_only=True)
 class HeldDifference:
-    """A difference, as people see it. `number`: of the node that holds it. `appends`: the append outputs that get it, which can take no row
+    """A difference, as users see it. `number`: of the node that holds it. `appends`: the append outputs that get it, which can take no row
     back."""
 
     view: str

@@ -16,10 +16,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 
 from coordinator.transition.costs import Cost
-from coordinator.transition.draining import DrainPortions
-
-FIRST_PARTS = 256
-"""The first portion is such a part of a level. Of 10 M rows it has 40,000, which take about 100 ms."""
+from coordinator.transition.draining import FIRST_PARTS, GROWTH_MAX, DrainPortions
 
 IDLE_MS = 200.0
 """A portion without input. New input waits for the portion under way."""
@@ -32,9 +29,6 @@ USEFUL = 2.0
 
 PARTS_MAX = 1024
 """No portion is smaller than such a part of a level, whatever the estimates say."""
-
-GROWTH_MAX = 4
-"""By how many times a portion may be larger than the one before it."""
 
 MESSAGES_FIRST = 5_000
 """The first portion of messages, whose cost is not known. It takes some ten milliseconds."""

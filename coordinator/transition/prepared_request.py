@@ -47,9 +47,10 @@ def prepare(
     *,
     table_rows: TableRows | None,
 ) -> Prepared:
-    """It may run beside the steps: `log` is what the step log said when it was asked for. `before`: of the revision in force. `room`: on the
-    disks then. Nothing of the pipeline is changed, but schemas of new outputs may be registered, and batch tables are loaded into topics that
-    nothing names yet, which may take minutes. Raises TransitionRefused, UnknownTable, and faults of Kafka, of registries and of `table_rows`."""
+    """The preparation may run in the background: `log` is what the step log said when it was asked for. `before`: of the revision in force.
+    `room`: on the disks then. Nothing of the pipeline is changed, but schemas of new outputs may be registered, and batch tables are loaded
+    into topics that nothing names yet, which may take minutes. Raises TransitionRefused, UnknownTable, and faults of Kafka, of registries and
+    of `table_rows`."""
     reload = chosen_tables(request.chosen.reload, request.spec.inputs)
     request = replace(request, spec=_with_loads(request.spec, before, reload))
     now = PlanDocument.of(request.spec, tuple(range(len(request.spec.circuit.nodes))))

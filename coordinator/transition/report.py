@@ -1,4 +1,4 @@
-"""What people see of a transition: how far the one under way is, why it waits, and how the last one ended."""
+"""What users see of a transition: how far the one under way is, why it waits, and how the last one ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOTHING = TransitionEnded(
 
 
 class TransitionReport:
-    """What people see of the transitions of one run. It measures the times of a transition by `now`, in seconds."""
+    """What users see of the transitions of one run. It measures the times of a transition by `now`, in seconds."""
 
     def __init__(self, board: StatusBoard, now: Callable[[], float]) -> None:
         self._board, self._now = board, now

@@ -16,7 +16,7 @@ from io_kafka.step_log.value import LogValue
 LOSSES_MAX = 2
 """A worker that is lost in one step twice is lost by what the step does, more likely than by its machine."""
 
-MAY_BE_OF_TRANSITION: tuple[type[Exception], ...] = (DataError, *CANNOT_READ)
+FAULTS_A_TRANSITION_MAY_CAUSE: tuple[type[Exception], ...] = (DataError, *CANNOT_READ)
 """Faults that end a step, and that the transition may have caused. In the step of the switch, input may be gone that only the next project
 reads."""
 

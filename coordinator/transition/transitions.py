@@ -1,8 +1,8 @@
 """Carries out the actions of a transition, and answers users who ask for one.
 
-asked -> the transition is planned beside the steps, and refused before anything is recorded (preparation.py) -> LogTransition
-all is filled -> LookAtTopics, beside the steps -> MeasureDifferences: what differs, and whether something holds the switch -> LogSwitch
-after the switch, or an abort -> Clear, a checkpoint -> LogSettled
+asked -> the transition is planned in the background, and refused before anything is recorded (preparation.py) -> LogTransition
+all is filled -> LookAtTopics, in the background -> MeasureWhatDiffers: what differs, and whether something holds the switch -> LogSwitch
+after the switch, or an abort -> ClearUnusedTables, a checkpoint -> LogSettled
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from coordinator.transition.concerned import outputs_concerned
 from coordinator.transition.course import Course
 from coordinator.transition.disk_room import Room
 from coordinator.transition.draining import DrainPortions
+from coordinator.transition.findings import CheckingTopics, Measured, Preparing, TopicsChecked, WantedTransition
 from coordinator.transition.holding import Holding, TopicFindings, views_put_in_error
-from coordinator.transition.known import Looked, Looking, Measured, Preparing, WantedTransition
 from coordinator.transition.machine import (
-    ClearTables,
+    ClearUnusedTables,
     LogSettled,
     LogSwitch,
     LogTransition,
     LogTurn,
     LookAtTopics,
-    MeasureDifferences,
+    MeasureWhatDiffers,
     Transition,
     TransitionAction,
 )
@@ -81,8 +81,8 @@ ERROR_CHARACTERS_MAX = 500
 
 
 class Transitions(LoopPart):
-    """It owns what the transitions of one run are made of: the machine, which the core asks; how much each step fills (`portions`); and what
-    users see. `portions` and what the machine knows of a request outlive a recovery. `wake` ends a wait of the loop."""
+    """The owner of what the transitions of one run are made of: the machine, which the core asks; how much each step fills (`portions`); and
+    what users see. `portions` and what the machine knows of a request outlive a recovery. `wake` ends a wait of the loop."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Transitions(LoopPart):
         self._may_begin = True  # whether the run goes on until it is stopped
 
     def recovered(self, recovered: Recovered) -> None:
-        self._course, self._may_begin = recovered.course, recovered.goal.may_change_project
+        self._course, self._may_begin = recovered.course, recovered.goal.runs_new_steps
         if isinstance(self.machine.known, Preparing):
             self.machine.known.preparation.recovered()
         self.machine = self.machine.after_recovery()
@@ -185,10 +185,10 @@ class Transitions(LoopPart):
                 self.show()
                 if preparation.prepared is not None:
                     preparation.accept()
-            case Looking(look=look) if look.is_over:
+            case CheckingTopics(look=look) if look.is_over:
                 found = look.result()
-                if found.settled is not None:
-                    self.course.take_settled(self._filling().intent, found.settled)
+                if found.resolved is not None:
+                    self.course.take_resolved(self._filling().intent, found.resolved)
                 self.machine.looked(found.reasons)
             case _:
                 pass
@@ -199,7 +199,7 @@ class Transitions(LoopPart):
         match self.machine.known:
             case Preparing(preparation):
                 return preparation.acts_in_background
-            case Looking(look=look):
+            case CheckingTopics(look=look):
                 return not look.is_over
             case _:
                 return False
@@ -244,13 +244,13 @@ class Transitions(LoopPart):
                         self._files.kafka.outside, "look at topics", lambda: holding.look(topics), self._wake
                     )
                 )
-            case MeasureDifferences():
+            case MeasureWhatDiffers():
                 self._measure(crew)
             case LogSwitch():
                 self._switch(core)
             case LogTurn(reason):
                 self._record_turn(reason, core.step if reason == "resume" else None)
-            case ClearTables():
+            case ClearUnusedTables():
                 self._clear(crew)
             case LogSettled():
                 self._settle(core)
@@ -302,7 +302,7 @@ class Transitions(LoopPart):
 
     def _measure(self, crew: Crew) -> None:
         known, phase = self.machine.known, self._filling()
-        assert isinstance(known, Looked), "the differences are measured before the topics are looked at"
+        assert isinstance(known, TopicsChecked), "the differences are measured before the topics are looked at"
         measured = self.course.facts(phase.intent).differences
         sizes = crew.programs.measure([each.number for each in measured])
         holds = Holding(self.course, self._writer.state, phase).reasons(
@@ -382,7 +382,7 @@ class Transitions(LoopPart):
         reached("turn.written")
         _log.warning("the transition goes another way", revision=phase.intent.number, reason=reason, error=text)
 
-    # What people see
+    # What users see
 
     def note_adopted(self) -> None:
         """The workers run another program from the next step on."""

@@ -24,7 +24,7 @@ from io_kafka.clients.step_log_reader import StepLogReader
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import KafkaFault
 from io_kafka.step_log.state import StepLogState
-from stepwell.commands.log_lines import SERVICE_LOG
+from stepwell.commands.log_lines import SERVICE_LOG, SPARK_LOG
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient
 from stepwell.service.last_run import read_last_run
@@ -53,8 +53,6 @@ PACKAGES = (
     "starlette",
     "uvicorn",
 )
-
-SPARK_LOG = "spark.log"
 
 
 class NothingThere(Exception):

@@ -1,4 +1,4 @@
-"""What all commands share: options, output for people and for programs, and exit codes (those of base/fault.py)."""
+"""What all commands share: options, output for users and for programs, and exit codes (those of base/fault.py)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def warn_of_visible(given: Mapping[str, str]) -> None:
 
 
 def show(data: Any, *, as_json: bool, text: Any) -> None:
-    """Prints `data` for programs, or `text` (anything that rich can print) for people."""
+    """Prints `data` for programs, or `text` (anything that rich can print) for users."""
     if as_json:
         indent = None if is_json() else 2  # whoever reads lines of JSON gets one line
         sys.stdout.write(json.dumps(data, indent=indent, default=str, ensure_ascii=False) + "\n")
@@ -125,7 +125,7 @@ def plain_table(*columns: str) -> Table:
 
 
 def note(text: str) -> None:
-    """Prints a line for people to standard error, beside the answer and without markup."""
+    """Prints a line for users to standard error, beside the answer and without markup."""
     if is_json():
         say("info", text)
     else:
@@ -156,7 +156,7 @@ class PlaceUnusable(StepwellError):
 
 
 REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR})
-"""What the system answers for a place that cannot be used. A file that is missing may be a mistake of ours."""
+"""What the system answers for a place that cannot be used. A file that is missing may be a bug in Stepwell."""
 
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -141,7 +141,7 @@ def _step_text(status: dict[str, Any]) -> str:
 
 
 def status_table(status: dict[str, Any]) -> Table:
-    """The status as a table for people."""
+    """The status as a table for users."""
     table = Table(show_header=False, box=None, padding=(0, 2))
     times = status["last_step"]
     rows: dict[str, RenderableType] = {

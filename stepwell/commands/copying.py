@@ -105,7 +105,7 @@ class CopyReport:
 
     @property
     def text(self) -> RenderableType:
-        """The text for people."""
+        """The text for users."""
         version, (objects, size) = self.source.stored.manifest.version, self._sizes
         of = f"version {version.version} of {self.source.pipeline}, before step {version.step}"
         copied = f"{objects} objects, {size_text(size)}" if objects != 1 else f"1 object, {size_text(size)}"

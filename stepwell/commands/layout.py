@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from rich.console import Group, RenderableType
@@ -66,9 +66,6 @@ PolicyOption = Annotated[
 
 NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Return when the service has accepted the change.")]
 WaitOption = Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Wait for so long at most.")]
-
-MODES = ("live", "cold")
-PROTOCOLS = ("batches", "damion", "icadd")
 
 _TIME = re.compile(r".*\d\s*(us|ms|s)\s*", re.IGNORECASE)
 
@@ -175,10 +172,12 @@ def change(
         )
     if mode == "cold" and protocol not in (None, "batches"):
         raise typer.BadParameter(f"a {mode} change goes by no protocol", param_hint="--protocol")
+    from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
+
     bounds, policy = _parsed_budget(budget), _policy_name(is_fixed)
     with report_faults(as_json):
-        _refuse_other(mode, MODES, "a mode of a change")
-        _refuse_other(protocol, PROTOCOLS, "a protocol of a live change")
+        _refuse_other(mode, get_args(RescaleMode), "a mode of a change")
+        _refuse_other(protocol, get_args(CutProtocol), "a protocol of a live change")
         project = project_of(spec, conf)
         try:
             if status_of(project) is None:
@@ -356,7 +355,7 @@ def _parsed_budget(text: str | None) -> dict[str, Any]:
     return found
 
 
-# For people
+# For users
 
 
 def _show_rescale(status: dict[str, Any], *, as_json: bool) -> None:

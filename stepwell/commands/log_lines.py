@@ -1,4 +1,4 @@
-"""The lines that a command writes to standard error: for people, or one JSON object each. Standard output has the answer alone.
+"""The lines that a command writes to standard error: for users, or one JSON object each. Standard output has the answer alone.
 
 Guarantees: no line has a secret that this process knows. In the format `json` every line is one object with `timestamp`, `level` and `event`,
 whoever has written it: Stepwell, a library, Python's warnings, or a mistake that ends the process. A service keeps its last lines in a file
@@ -27,6 +27,9 @@ FORMAT_VARIABLE = "STEPWELL_LOG_FORMAT"
 
 SERVICE_LOG = "service.log"
 """In the state folder. The lines before the last LOG_BYTES_MAX are in a file with `.1` at the end of its name."""
+
+SPARK_LOG = "spark.log"
+"""What Spark writes, in the state folder."""
 
 LOG_BYTES_MAX = 4 << 20
 """The largest number of bytes of one file. Two of them hold days of a service that logs warnings, and hours of one that logs everything."""
@@ -101,7 +104,7 @@ def write_event(about: Mapping[str, Any]) -> None:
 
 
 def keep_said(text: str) -> None:
-    """Keeps a line that was printed for people."""
+    """Keeps a line that was printed for users."""
     _lines.keep(f"{_now()} note     {text}")
 
 

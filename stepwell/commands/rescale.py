@@ -19,6 +19,7 @@ from io_kafka.step_log.layout_records import LayoutRecord
 from io_kafka.step_log.state import StepLogState
 from stepwell.commands.common import err, note
 from stepwell.commands.layout_text import RescaleBar
+from stepwell.commands.log_lines import SPARK_LOG
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, LayoutAsAsked, LayoutRefused, NotRunning
@@ -122,10 +123,7 @@ def rescale_offline(project: Project, workers: int, policy: Policy | None, *, is
     """A run that makes the change, reads no new input, and leaves. Returns its last status. Raises NotAsAsked if it was stopped before.
     `is_recorded`: whether the step log has the project, as all but logs of a former format. Then it is the one that runs: the slots that move
     are those of its state, whatever is in the files."""
-    from stepwell.commands.spark import (
-        SPARK_LOG,
-        start_spark,
-    )  # PySpark, which the other commands of the layout do not need
+    from stepwell.commands.spark import start_spark  # PySpark, which the other commands of the layout do not need
 
     with start_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
         from stepwell.commands.serve import RunOptions, serve

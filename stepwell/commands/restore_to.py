@@ -53,7 +53,7 @@ class RestoreReport:
 
     @property
     def text(self) -> str:
-        """The text for people."""
+        """The text for users."""
         what = f"{len(self.databases)} databases" if len(self.databases) != 1 else "1 database"
         of = f"of version {self.version}, before step {self.step}"
         if self.is_dry:

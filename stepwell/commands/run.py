@@ -29,8 +29,8 @@ from stepwell.commands.common import (
     report_faults,
     show,
 )
-from stepwell.commands.log_lines import is_json, keep_lines, use_format
-from stepwell.commands.spark import SPARK_LOG, start_spark
+from stepwell.commands.log_lines import SPARK_LOG, is_json, keep_lines, use_format
+from stepwell.commands.spark import start_spark
 from stepwell.commands.transition_text import WAITING, transition_text, ways_out
 
 

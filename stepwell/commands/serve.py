@@ -49,7 +49,7 @@ from stepwell.planning.kept_plan import PlanCheck, content_key, read_plan, write
 from stepwell.planning.pipeline import NOTHING_PLANNED, PlannedProject, pipeline_spec, plan_project
 from stepwell.planning.sharding import policies_of
 from stepwell.project.loading import Project
-from stepwell.service.holder import wait_for_turn
+from stepwell.service.holder import wait_until_claimable
 from stepwell.service.kafka_watch import kafka_watched
 from stepwell.service.last_run import reserve_last_run, write_last_run
 from stepwell.service.listener import Listener, token_of
@@ -93,13 +93,20 @@ def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[s
                 log = _log_reader(project)()
                 if log.claim is not None:
                     take_from_running(project, prepared.pipeline, log, options.on_change, options.chosen)
-                turn = _turn(project, take_over=options.take_over)
+                claimable = _claimable_epoch(project, take_over=options.take_over)
                 with _control(project, service) as server:
-                    _run(project, prepared, options, service, server, turn=turn)
+                    _run(project, prepared, options, service, server, claimable=claimable)
             else:
-                turn = _turn(project, take_over=options.take_over)
+                claimable = _claimable_epoch(project, take_over=options.take_over)
                 with _control(project, service) as server:
-                    _run(project, _prepare(project, spark, options, service), options, service, server, turn=turn)
+                    _run(
+                        project,
+                        _prepare(project, spark, options, service),
+                        options,
+                        service,
+                        server,
+                        claimable=claimable,
+                    )
         except StepLogUnreadable as fault:
             _name_written(fault, project, definitions)
             raise
@@ -157,9 +164,9 @@ def _run(
     service: _Service,
     server: ControlServer,
     *,
-    turn: int | None,
+    claimable: int | None,
 ) -> None:
-    """`turn`: the epoch of a run that holds the pipeline and may be fenced; None if there is none."""
+    """`claimable`: the epoch of a run that holds the pipeline and may be fenced; None if there is none."""
     service.signals.at_a_checkpoint = True
     kafka = prepared.pipeline.kafka
     with prepared.check, kafka_watched(kafka, service.board), Doorbell(kafka, service.requests.wake) as bell:
@@ -178,7 +185,7 @@ def _run(
             full_refresh=options.full_refresh,
             on_change=options.on_change,
             chosen=options.chosen,
-            expect_epoch=turn,
+            expect_epoch=claimable,
             claimed=lambda epoch: _claimed(project, server, service.queries, epoch),
         )
 
@@ -264,10 +271,10 @@ def _plan(
     return plan, nullcontext()
 
 
-def _turn(project: Project, *, take_over: bool) -> int | None:
+def _claimable_epoch(project: Project, *, take_over: bool) -> int | None:
     """The epoch of the holder that may be replaced; None if the pipeline has never run. Raises HeldByAnother."""
     silence_s = project.settings.stepwell.takeover_silence
-    return wait_for_turn(project.name, _log_reader(project), silence_s, take_over=take_over, say=note)
+    return wait_until_claimable(project.name, _log_reader(project), silence_s, take_over=take_over, say=note)
 
 
 def _log_reader(project: Project) -> Callable[[], StepLogState]:

@@ -43,7 +43,6 @@ from stepwell.spark.session import (
 
 T = TypeVar("T")
 
-SPARK_LOG = "spark.log"
 TAIL_LINES = 8
 """The lines of Spark's log in a message. They are enough to show the cause, without a screen of stack trace."""
 

@@ -157,7 +157,7 @@ def _summary(log: StepLogState, step: int) -> dict[str, Any]:
     }
 
 
-# For people
+# For users
 
 
 def _list_text(found: dict[str, Any]) -> RenderableType:

@@ -104,7 +104,7 @@ class LocalSpark:
 
     @property
     def page_url(self) -> str:
-        """The master's page for people; `json/` below it is for programs."""
+        """The master's page for users; `json/` below it is for programs."""
         return f"http://{MASTER_HOST}:{self._kept_or_raise().page_port}/"
 
     @property

@@ -5,7 +5,7 @@ written and no database is fenced, so a query of databases on this host works wi
 never read.
 
 How it works: the committed layers of the databases are read, each in one transaction. If they are on other hosts, the workers of the running
-service read them (coordinator/checkpoints/questions.py). While a checkpoint is being folded, the workers have
+service read them (coordinator/checkpoints/view_queries.py). While a checkpoint is being folded, the workers have
 different versions for a moment. In this case all are read again. Only the views that the query names are read. To find them, the query is
 first analysed over empty views.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class QueryRequest:
-    """`limit`: rows at most. `of_next`: of the views of the next revision. `as_json`: with rows for programs and not for people."""
+    """`limit`: rows at most. `of_next`: of the views of the next revision. `as_json`: with rows for programs and not for users."""
 
     sql: str
     limit: int
@@ -18,7 +18,7 @@ class QueryRequest:
 
 Found = dict[str, Any]
 """The answer: `step`, `checkpoint`, `columns`, `rows`, and whether there are `more` of them than the limit. It is the same after a way through
-JSON, but that the rows for people are lists then."""
+JSON, but that the rows for users are lists then."""
 
 NOT_HERE = b'{"not_here"'
 """The beginning of the answer of a process that says why there is none; see commands/query_process.py."""

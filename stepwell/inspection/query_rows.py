@@ -16,7 +16,7 @@ from stepwell.inspection.query_errors import AnswerBrokeOff, QueryError
 
 
 def collect_rows(rows: DataFrame, limit: int, *, as_json: bool) -> list[Any]:
-    """The rows. For programs they are objects, encoded like the messages of output topics. For people they are texts, cast by Spark.
+    """The rows. For programs they are objects, encoded like the messages of output topics. For users they are texts, cast by Spark.
 
     They are fetched as Arrow, because an Arrow stream marks its end. `collect` would treat a broken connection as the end of the rows.
     Raises QueryError, or AnswerBrokeOff."""

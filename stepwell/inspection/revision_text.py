@@ -1,4 +1,4 @@
-"""What `stepwell plan` prints for people: a table of views, one of outputs, and the summary. It can be read in 100 columns."""
+"""What `stepwell plan` prints for users: a table of views, one of outputs, and the summary. It can be read in 100 columns."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def rows_reader(tables: Mapping[str, BatchTable]) -> Callable[[str], Iterator[pa
 
 
 def _identity(leaf: Any, schema: StructType, view: str, location: Location) -> tuple[str, str]:
-    """(handle, what is read, for people). The handle has a hash of what is not shown in it."""
+    """(handle, what is read, for users). The handle has a hash of what is not shown in it."""
     kind = leaf.getClass().getSimpleName()
     if kind == "LogicalRelation":
         relation, table = leaf.relation(), leaf.catalogTable()

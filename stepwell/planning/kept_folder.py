@@ -25,7 +25,7 @@ from stepwell.planning.installed import installed_digest
 _log = structlog.get_logger("stepwell.planning.kept_folder")
 
 FORMAT = "stepwell-kept-1"
-"""It grows when the form of the files changes."""
+"""Another one when the form of the files changes."""
 
 UNUSED_MAX = 1_000
 """How many values stay that a planning with errors did not use. They may belong to what it could not plan."""

@@ -47,7 +47,7 @@ GROUP_FORMS: Mapping[int, PythonForm] = {
     252: "arrow group",
     254: "arrow group iterator",
 }
-"""Those that give one value for each group."""
+"""The functions that give one value for each group."""
 
 PROMISE = (
     "Python functions run in it ({names}). Each must give the same result whenever it is called with the same arguments: a row that is "

@@ -26,7 +26,7 @@ _ANY_OWN = re.compile(r"stepwell\..+\.(steps|plans|table\..+)")
 
 
 class _Written(NamedTuple):
-    """A topic that the pipeline writes. `what`: in which role, for people. `is_letters`: it takes the malformed messages of a source."""
+    """A topic that the pipeline writes. `what`: in which role, for users. `is_letters`: it takes the malformed messages of a source."""
 
     topic: str
     what: str
@@ -159,7 +159,7 @@ def _in_metrics(topic: str) -> str:
 
 
 def _reads(source: SourceSpec, topic: str) -> str | None:
-    """How a source reads a topic, for people; None if it does not."""
+    """How a source reads a topic, for users; None if it does not."""
     if topic in source.topics:
         return "reads it"
     if source.pattern is not None and re.fullmatch(source.pattern, topic):

@@ -71,7 +71,7 @@ class LoadPlace:
 
 @dataclass(frozen=True)
 class _Topics:
-    """What a reader reads: topics, some partitions of them, or all topics whose names match a pattern. `text` is for people, and part of the
+    """What a reader reads: topics, some partitions of them, or all topics whose names match a pattern. `text` is for users, and part of the
     source's name."""
 
     names: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ import psutil
 
 from base.fault import ExitCode
 from stepwell.errors import StepwellError
+from stepwell.service.codes import FAILED, MALFORMED, REFUSED, UNAUTHORIZED, UNKNOWN
 from stepwell.service.endpoint import (
     ANSWER_SECONDS_MAX,
     APPLY_SECONDS_MAX,
@@ -35,13 +36,6 @@ if TYPE_CHECKING:
     from base.version import VersionId
 
 LOOK_SECONDS = 0.05
-
-MALFORMED = 400
-UNAUTHORIZED = 401
-UNKNOWN = 404
-REFUSED = 409
-FAILED = 500
-
 
 SILENT_SECONDS_MAX = 60.0
 """The time that a service may be silent before a command that follows it gives up. A busy machine may leave it without the processor for some
@@ -235,7 +229,7 @@ class ControlClient:
 def _content(answer: httpx.Response, path: str) -> dict[str, Any]:
     if answer.status_code == FAILED:
         raise StepwellError(
-            f"the service fails at {path}, which is a mistake of ours.", "Its log says why: please report that."
+            f"the service fails at {path}, which is a bug in Stepwell.", "Its log says why: please report that."
         )
     if answer.status_code == UNKNOWN and not answer.headers.get("content-type", "").startswith("application/json"):
         raise StepwellError(

@@ -30,7 +30,7 @@ class HeldByAnother(StepwellError):
     exit_code = ExitCode.HELD
 
 
-def wait_for_turn(
+def wait_until_claimable(
     pipeline: str,
     read_log: Callable[[], StepLogState],
     silence_s: float,

@@ -24,6 +24,7 @@ from base.secrets import remember
 from base.whole_file import write_whole
 from stepwell.errors import StepwellError
 from stepwell.service.bodies import has_token
+from stepwell.service.codes import UNAUTHORIZED
 from stepwell.service.http_thread import HttpThread
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.probes import Probes
@@ -85,7 +86,7 @@ class Listener:
     async def _metrics(self, request: Request) -> Response:
         if self._token is not None and not has_token(request, self._token):
             what_to_do = "a token is needed: it is in the file of stepwell.metrics.token.file"
-            return JSONResponse({"error": what_to_do}, 401, {"WWW-Authenticate": "Bearer"})
+            return JSONResponse({"error": what_to_do}, UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
         return await show_metrics(self._exposition, request)
 
 

@@ -45,7 +45,7 @@ class Probes:
 
 
 def why_not_ready(phase: str, lag: Mapping[str, int], measures: Measures, lag_s_max: float) -> list[str]:
-    """Texts for people; none if the service is ready."""
+    """Texts for users; none if the service is ready."""
     if phase not in READY_PHASES:
         return [f"the service is at: {phase}"]
     if measures.is_lag_falling:

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from stepwell.service.bodies import JsonAnswer, validation_text
+from stepwell.service.codes import MALFORMED, REFUSED
 
 SQL_CHARACTERS_MAX = 1_000_000
 """The largest number of characters of one query. It is parsed by Spark, which takes seconds for as long a text."""
@@ -53,9 +54,9 @@ class QueryRoute:
         try:
             body = QueryBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return JsonAnswer({"error": validation_text(fault)}, 400)
+            return JsonAnswer({"error": validation_text(fault)}, MALFORMED)
         try:
             answer = await run_in_threadpool(self._answer_query, body)
         except NotAnswered as fault:
-            return JsonAnswer({"error": str(fault)}, 409)
+            return JsonAnswer({"error": str(fault)}, REFUSED)
         return Response(answer, media_type="application/json")

@@ -28,6 +28,7 @@ from coordinator.revisions.requests import (
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from stepwell.service.bodies import JsonAnswer, parts_of, validation_text
+from stepwell.service.codes import MALFORMED, REFUSED, UNKNOWN
 from stepwell.service.endpoint import APPLY_SECONDS_MAX, LAYOUT_SECONDS_MAX
 
 PlanFiles = Callable[[], PipelineSpec]
@@ -81,7 +82,7 @@ class RevisionRoutes:
             body = ApplyBody.model_validate_json(await request.body() or b"{}")
         except ValidationError as fault:
             return JsonAnswer(
-                {"error": validation_text(fault), "what_to_do": "", "exit_code": int(ExitCode.USAGE)}, 400
+                {"error": validation_text(fault), "what_to_do": "", "exit_code": int(ExitCode.USAGE)}, MALFORMED
             )
         try:
             self._refuse_now()
@@ -90,13 +91,13 @@ class RevisionRoutes:
         except TransitionRefused as fault:
             return _refusal(fault)
         except Fault as fault:
-            return JsonAnswer({**parts_of(fault), "exit_code": int(fault.exit_code)}, 400)
+            return JsonAnswer({**parts_of(fault), "exit_code": int(fault.exit_code)}, MALFORMED)
         return await self._ask(ApplyRequest(spec, body.hold, body.chosen, body.expect_revision))
 
     async def turn(self, request: Request) -> Response:
         what = request.path_params["what"]
         if what not in TURNS:
-            return JsonAnswer({"error": f"revision/{what}: one of apply, {', '.join(TURNS)}"}, 404)
+            return JsonAnswer({"error": f"revision/{what}: one of apply, {', '.join(TURNS)}"}, UNKNOWN)
         return await self._ask(TURNS[what])
 
     async def _ask(self, asked: RevisionRequest) -> Response:
@@ -136,4 +137,4 @@ def _refuse_unseen(spec: PipelineSpec, expected: str | None) -> None:
 def _refusal(fault: Fault) -> Response:
     planned = fault.planned if isinstance(fault, TransitionRefused) else None
     more = {} if planned is None else {"planned": planned}
-    return JsonAnswer({**parts_of(fault), "exit_code": int(fault.exit_code), **more}, 409)
+    return JsonAnswer({**parts_of(fault), "exit_code": int(fault.exit_code), **more}, REFUSED)

@@ -41,7 +41,7 @@ from starlette.routing import Route
 from base.fault import ExitCode
 from base.limits import WORKERS_MAX
 from coordinator.automatic.requests import AutoRequest
-from coordinator.checkpoints.questions import tables_of
+from coordinator.checkpoints.view_rows import tables_of
 from coordinator.requests import RequestName, Requests
 from coordinator.rescale.requests import (
     LayoutIsAsAsked,
@@ -57,6 +57,7 @@ from engine.model.layout import Policy, PolicyName
 from io_kafka.step_log.layout_records import FORMER_MODES, AutoBounds, CutProtocol, MoveStrategy, RescaleMode
 from stepwell.errors import StepwellError
 from stepwell.service.bodies import JsonAnswer, has_token, validation_text
+from stepwell.service.codes import MALFORMED, REFUSED, UNAUTHORIZED, UNKNOWN
 from stepwell.service.endpoint import LAYOUT_SECONDS_MAX, READ_SECONDS_MAX, Endpoint
 from stepwell.service.http_thread import HttpThread
 from stepwell.service.listener import show_metrics
@@ -200,7 +201,9 @@ class ControlServer:
     def _guard(self, handler: Handler) -> Handler:
         async def answer(request: Request) -> Response:
             if not has_token(request, self.endpoint.token):
-                return JsonAnswer({"error": "a token is needed: it stands in the project's storage folder"}, 401)
+                return JsonAnswer(
+                    {"error": "a token is needed: it stands in the project's storage folder"}, UNAUTHORIZED
+                )
             return await handler(request)
 
         return answer
@@ -219,13 +222,13 @@ class ControlServer:
             rows = await run_in_threadpool(self._requests.questions.ask, names, READ_SECONDS_MAX, next_of)
             return Response(encode_views(rows.version, await run_in_threadpool(tables_of, rows)))
         except Exception as fault:  # also of a worker: whoever asks gets it, and the pipeline goes on
-            return JsonAnswer({"error": str(fault)}, 409)
+            return JsonAnswer({"error": str(fault)}, REFUSED)
 
     async def _ask(self, request: Request) -> Response:
         path = request.path_params["what"]
         what = next((each for each in REQUESTS if each == path), None)
         if what is None:
-            return JsonAnswer({"error": f"{path}: one of {', '.join(REQUESTS)}"}, 404)
+            return JsonAnswer({"error": f"{path}: one of {', '.join(REQUESTS)}"}, UNKNOWN)
         self._requests.ask(what)
         return JsonAnswer({"asked": what})
 
@@ -236,7 +239,7 @@ class ControlServer:
         try:
             body = RescaleBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return JsonAnswer({"error": validation_text(fault)}, 400)
+            return JsonAnswer({"error": validation_text(fault)}, MALFORMED)
         policy = None if body.policy is None else self._policies[body.policy]
         return await self._ask_layout(
             RescaleRequest(
@@ -248,21 +251,21 @@ class ControlServer:
         try:
             body = ReplaceBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return JsonAnswer({"error": validation_text(fault)}, 400)
+            return JsonAnswer({"error": validation_text(fault)}, MALFORMED)
         return await self._ask_layout(ReplaceRequest(body.host, body.to))
 
     async def _automatic(self, request: Request) -> Response:
         try:
             body = AutoBody.model_validate_json(await request.body())
         except ValidationError as fault:
-            return JsonAnswer({"error": validation_text(fault)}, 400)
+            return JsonAnswer({"error": validation_text(fault)}, MALFORMED)
         return await self._answer_with_layout(self._requests.automatic.ask, AutoRequest(body.bounds))
 
     async def _ask_of_rescale(self, request: Request) -> Response:
         what = request.path_params["what"]
         if what not in REQUESTS_OF_A_RESCALE:
             return JsonAnswer(
-                {"error": f"layout/{what}: one of change, replace, auto, {', '.join(REQUESTS_OF_A_RESCALE)}"}, 404
+                {"error": f"layout/{what}: one of change, replace, auto, {', '.join(REQUESTS_OF_A_RESCALE)}"}, UNKNOWN
             )
         return await self._ask_layout(REQUESTS_OF_A_RESCALE[what])
 
@@ -275,7 +278,9 @@ class ControlServer:
             await run_in_threadpool(ask, asked, LAYOUT_SECONDS_MAX)
         except RescaleRefused as fault:
             is_as_asked = isinstance(fault, LayoutIsAsAsked)
-            return JsonAnswer({"error": fault.message, "what_to_do": fault.what_to_do, "is_as_asked": is_as_asked}, 409)
+            return JsonAnswer(
+                {"error": fault.message, "what_to_do": fault.what_to_do, "is_as_asked": is_as_asked}, REFUSED
+            )
         return JsonAnswer(self._shown_layout())
 
     def _shown_layout(self) -> dict[str, Any]:

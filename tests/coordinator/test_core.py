@@ -18,7 +18,7 @@ from base.machine import Machine
 from base.slots import ALL_SLOTS, NO_SLOTS
 from base.version import EMPTY, VersionId
 from coordinator.actions import Action, Collect, Complete, Divide, Exit, Fold, Freeze, Give, LogIntent, Settle, Wait
-from coordinator.checkpoints.made import Checkpoints
+from coordinator.checkpoints.machine import CheckpointMachine
 from coordinator.checkpoints.phases import (
     CheckpointPhase,
     DueCheckpoint,
@@ -26,6 +26,7 @@ from coordinator.checkpoints.phases import (
     FrozenCheckpoint,
     NamedCheckpoint,
     NoCheckpoint,
+    NotNamed,
 )
 from coordinator.core import Core
 from coordinator.goal import Goal
@@ -97,7 +98,7 @@ def ids() -> Callable[[], str]:
 
 
 def opened(version: VersionId = EMPTY, *, goal: Goal = Goal.SERVE) -> Core:
-    return Core(Checkpoints(version, ids()), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=goal)
+    return Core(CheckpointMachine(version, ids()), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=goal)
 
 
 def do(action: Action, core: Core, log: Log, ahead: int = 0) -> None:
@@ -182,7 +183,7 @@ class Run(RuleBasedStateMachine):
         self.held: dict[int, tuple[VersionId, ...]] = {0: (EMPTY,), 1: (EMPTY,)}
         self.ids = ids()
         self.core = Core(
-            Checkpoints(EMPTY, self.ids), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=Goal.SERVE
+            CheckpointMachine(EMPTY, self.ids), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=Goal.SERVE
         )
         self.state = 0
         self.exited = False
@@ -208,7 +209,7 @@ class Run(RuleBasedStateMachine):
 
     @rule()
     def asked_twice(self) -> None:
-        """`next` changes nothing: it returns the same action until that is carried out."""
+        """`next` is idempotent: it returns the same action until that is carried out."""
         if not self.exited:
             assert self.core.next(self.log) == self.core.next(self.log)
 
@@ -229,7 +230,7 @@ class Run(RuleBasedStateMachine):
         if self.log.intent == version:
             self.log.complete(version)
         self.core = Core(
-            Checkpoints(version, self.ids), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=Goal.SERVE
+            CheckpointMachine(version, self.ids), Rescale(Idle(owned_by(0, 1))), Transition(), PRESENT, goal=Goal.SERVE
         )
         self.state = version.step
         self.exited = False
@@ -406,7 +407,7 @@ def test_nothing_is_frozen_while_a_step_is_under_way() -> None:
     log.write()
     core.settled(0, log)
     made = VersionId(1, 1, "c1")
-    core.checkpoints.making.tell(NoCheckpoint.named, made)
+    core.checkpoints.making.tell(NotNamed.named, made)
     log.intend(made)
     with pytest.raises(AssertionError, match="a freeze while a step is under way"):
         core.frozen(log)
@@ -549,7 +550,7 @@ def weigh(core: Core) -> None:
 def shrinking(log: Log) -> Core:
     """A core of a run for the layout alone."""
     return Core(
-        Checkpoints(EMPTY, ids()),
+        CheckpointMachine(EMPTY, ids()),
         Rescale(resume(owned_by(0, 1), log.rescale, log.target)),
         Transition(),
         PRESENT,
@@ -621,18 +622,18 @@ def test_a_rescale_begins_although_each_checkpoint_takes_as_long_as_the_interval
 def test_a_rescale_that_has_something_to_do_holds_up_the_next_step(mode: RescaleMode) -> None:
     """While the workers have no step: a cold one from the request on, and a live one for its actions alone."""
     core, log = opened(), Log(divided=1)
-    assert not core.is_blocked(log)
+    assert not core.is_held_up_by_rescale(log)
     core.rescale.tell(Idle.requested, wish(mode, target(0)))
-    assert core.is_blocked(log)
+    assert core.is_held_up_by_rescale(log)
     shrink(core.next(log), core, log)
-    assert core.is_blocked(log) == (mode == "cold")
+    assert core.is_held_up_by_rescale(log) == (mode == "cold")
     weigh(core)
-    assert core.is_blocked(log)
+    assert core.is_held_up_by_rescale(log)
     core.running = 0
-    assert not core.is_blocked(log), "the workers have a step"
+    assert not core.is_held_up_by_rescale(log), "the workers have a step"
     core.running = None
     shrink(core.next(log), core, log)
-    assert core.rescale.is_moved and core.is_blocked(log) == (mode == "cold")
+    assert core.rescale.is_moved and core.is_held_up_by_rescale(log) == (mode == "cold")
 
 
 def test_a_cut_of_a_live_rescale_is_made_before_the_last_step_is_settled() -> None:

@@ -204,7 +204,7 @@ NEW = TopicPartition("new", 0)
 def test_a_topic_that_was_made_anew_while_it_was_read_again_holds_the_switch(id: str, first: str | None) -> None:
     """The new one has as many messages, so no offset tells."""
     course = SimpleNamespace(
-        settled_next=lambda *arguments: None,
+        resolved_next=lambda *arguments: None,
         look_at_taken_back=lambda *arguments: None,
         handles_read_again=lambda intent: frozenset(),
         document_of=lambda intent: SimpleNamespace(inputs=()),

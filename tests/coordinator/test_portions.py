@@ -7,7 +7,8 @@ from math import inf
 import pytest
 
 from coordinator.transition.costs import Cost
-from coordinator.transition.portions import FIRST_PARTS, IDLE_MS, MESSAGES_FIRST, PARTS_MAX, Portions
+from coordinator.transition.draining import FIRST_PARTS
+from coordinator.transition.portions import IDLE_MS, MESSAGES_FIRST, PARTS_MAX, Portions
 from engine.model.filling import HASHES
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.background_work import BackgroundWork
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused
-from coordinator.transition.known import NothingKnown, Preparing, WantedTransition
+from coordinator.transition.findings import NoFindings, Preparing, WantedTransition
 from coordinator.transition.machine import AnyTransition, Transition
 from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.reread_starts import Rereads
@@ -86,7 +86,7 @@ def test_who_has_asked_is_told_why_not() -> None:
     story = Story(refusal, answers.append)
     story.start()
     assert story.advance() and answers == [refusal]
-    assert not story.told and story.machine.known == NothingKnown()
+    assert not story.told and story.machine.known == NoFindings()
     story.preparation.end()
     assert len(answers) == 1, "an answer is given once"
 

@@ -9,7 +9,7 @@ import pytest
 from base.machine import InvalidTransition
 from base.version import EMPTY
 from coordinator.actions import (
-    AdoptProgram,
+    ChangeProgram,
     Collect,
     Complete,
     Divide,
@@ -22,32 +22,32 @@ from coordinator.actions import (
     Wait,
 )
 from coordinator.boundary import Boundary
-from coordinator.checkpoints.made import Checkpoints
+from coordinator.checkpoints.machine import CheckpointMachine
 from coordinator.core import Core
 from coordinator.goal import Goal
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
 from coordinator.revisions.turns import TurnName
 from coordinator.revisions.view import ViewDifference
-from coordinator.transition.known import (
+from coordinator.transition.findings import (
     AllCleared,
-    Looked,
-    Looking,
+    CheckingTopics,
     Measured,
-    NothingKnown,
+    NoFindings,
     Preparing,
+    TopicsChecked,
     WantedTransition,
 )
 from coordinator.transition.machine import (
     NO_REQUESTS,
     AnyTransition,
-    ClearTables,
+    ClearUnusedTables,
     LogSettled,
     LogSwitch,
     LogTransition,
     LogTurn,
     LookAtTopics,
-    MeasureDifferences,
+    MeasureWhatDiffers,
     Transition,
     TransitionRequests,
 )
@@ -80,7 +80,7 @@ def log_of(*records: Record) -> Log:
 
 
 def core_of(log: Log, program: ProgramKey) -> Core:
-    return Core(Checkpoints(EMPTY, ids()), Rescale(Idle(owned_by(0, 1))), Transition(), program, goal=Goal.SERVE)
+    return Core(CheckpointMachine(EMPTY, ids()), Rescale(Idle(owned_by(0, 1))), Transition(), program, goal=Goal.SERVE)
 
 
 def run_step(core: Core, log: Log, step: int) -> None:
@@ -175,28 +175,28 @@ def test_a_transition_goes_from_the_intent_to_its_end() -> None:
     assert core.next(log) == LogTransition()
     log.append(begins())
     core.transition.began()
-    assert core.next(log) == AdoptProgram(0)
+    assert core.next(log) == ChangeProgram(0)
     core.adopted(FILLING)
     assert core.next(log) == Divide(0)
     log.append(fills(0, WHOLE))
     run_step(core, log, 0)
     look(core, log)
-    assert core.next(log) == MeasureDifferences()
+    assert core.next(log) == MeasureWhatDiffers()
     core.transition.measured(DIFFERENCES, (), reads_again=False)
     assert core.next(log) == LogSwitch()
     log.append(switches())
     core.transition.switched()
-    assert core.next(log) == AdoptProgram(1)
+    assert core.next(log) == ChangeProgram(1)
     core.adopted(SWITCHING)
     assert core.next(log) == Divide(1)
     log.append(fills(1, None))
     run_step(core, log, 1)
-    assert core.next(log) == AdoptProgram(2)
+    assert core.next(log) == ChangeProgram(2)
     core.adopted(NEXT)
-    assert core.next(log) == ClearTables()
+    assert core.next(log) == ClearUnusedTables()
     core.transition.cleared(is_done=False, is_last=True)
     checkpoint(core, log)
-    assert core.next(log) == ClearTables(), "something is left"
+    assert core.next(log) == ClearUnusedTables(), "something is left"
     core.transition.cleared(is_done=True, is_last=True)
     checkpoint(core, log)
     core.transition.note_store(needs_loads=True)
@@ -220,7 +220,7 @@ def test_a_drain_is_some_steps_of_one_program_in_which_nothing_is_due() -> None:
     assert core.next(log) == LogSwitch()
     log.append(switches(drain=DRAIN))
     core.transition.switched()
-    assert core.next(log) == AdoptProgram(1)
+    assert core.next(log) == ChangeProgram(1)
     core.adopted(SWITCHING)
     core.nothing_to_read()
     for number, drained in enumerate((3, 3, DRAIN.whole), 1):
@@ -230,10 +230,10 @@ def test_a_drain_is_some_steps_of_one_program_in_which_nothing_is_due() -> None:
         core.transition.asked = TransitionRequests(turn="abort")
         assert core.request_checkpoint()
         checkpoint(core, log)
-    assert core.next(log) == AdoptProgram(4)
+    assert core.next(log) == ChangeProgram(4)
     core.adopted(NEXT)
     core.nothing_to_read()
-    assert core.next(log) == ClearTables(), "no table is removed before everything has left"
+    assert core.next(log) == ClearUnusedTables(), "no table is removed before everything has left"
     assert log.revisions.phase is not None and log.revisions.phase.kind == "clearing"
 
 
@@ -244,7 +244,7 @@ def test_what_was_read_again_is_in_a_checkpoint_before_the_switch() -> None:
     core.goal = Goal.READ_AVAILABLE
     run_step(core, log, 0)
     look(core, log)
-    assert core.next(log) == MeasureDifferences()
+    assert core.next(log) == MeasureWhatDiffers()
     core.transition.measured(DIFFERENCES, (), reads_again=True)
     core.nothing_to_read()
     assert core.transition.goes_on_by_itself(log)
@@ -253,7 +253,7 @@ def test_what_was_read_again_is_in_a_checkpoint_before_the_switch() -> None:
     assert core.next(log) == LogSwitch()
     log.append(switches())
     core.transition.switched()
-    assert core.next(log) == AdoptProgram(1)
+    assert core.next(log) == ChangeProgram(1)
     core.adopted(SWITCHING)
     assert core.next(log) == Divide(1), "a run that has read all its input does not end within a switch"
 
@@ -273,7 +273,7 @@ def test_no_step_is_given_ahead_of_another_program() -> None:
     again.collected(0)
     assert again.next(log) == Settle(0, True), "step 1 runs another program"
     again.settled(0, log)
-    assert again.next(log) == AdoptProgram(1), "also in a replay"
+    assert again.next(log) == ChangeProgram(1), "also in a replay"
 
 
 def test_a_hold_is_measured_again_when_the_switch_is_asked_for() -> None:
@@ -284,12 +284,12 @@ def test_a_hold_is_measured_again_when_the_switch_is_asked_for() -> None:
     machine: AnyTransition = Transition()
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
     look_at(machine, log, at)
-    assert machine.next(log, at) == MeasureDifferences()
+    assert machine.next(log, at) == MeasureWhatDiffers()
     machine.measured(DIFFERENCES, (), reads_again=False)
     assert machine.next(log, at) is None and not machine.is_due(log, at)
     assert machine.ask("switch", log)
     look_at(machine, log, at)
-    assert machine.next(log, at) == MeasureDifferences()
+    assert machine.next(log, at) == MeasureWhatDiffers()
     machine.measured(DIFFERENCES, ("too many rows",), reads_again=False)
     assert machine.next(log, at) is None, "another reason holds it"
     machine.look_again()
@@ -308,7 +308,7 @@ def test_nothing_is_due_in_a_replay_or_while_a_step_is_divided() -> None:
     log.append(pauses())
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
     look_at(machine, log, at)
-    assert machine.next(log, at) == MeasureDifferences()
+    assert machine.next(log, at) == MeasureWhatDiffers()
     machine.measured(DIFFERENCES, (), reads_again=False)
     assert machine.next(log, at) is None, "a pause holds the switch"
     log.append(pauses(False))
@@ -324,9 +324,9 @@ def test_after_an_abort_the_former_program_is_adopted_before_anything_is_cleared
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
     core.transition.turned("abort")
-    assert core.next(log) == AdoptProgram(1)
+    assert core.next(log) == ChangeProgram(1)
     core.adopted(PRESENT)
-    assert core.next(log) == ClearTables()
+    assert core.next(log) == ClearUnusedTables()
     core.transition.cleared(is_done=True, is_last=True)
     checkpoint(core, log, paused=True)
     core.request_resume()
@@ -348,7 +348,7 @@ def test_an_abort_of_a_transition_that_is_prepared_comes_as_soon_as_it_has_begun
     assert core.next(log) == LogTransition()
     log.append(begins())
     core.transition.began()
-    assert core.next(log) == AdoptProgram(0)
+    assert core.next(log) == ChangeProgram(0)
     core.adopted(FILLING)
     assert core.next(log) == LogTurn("abort")
 
@@ -367,9 +367,9 @@ def test_an_abort_needs_no_step_so_it_goes_on_while_the_run_is_paused(is_divided
     assert core.next(log) == LogTurn("abort")
     log.append(turns("abort"))
     core.transition.turned("abort")
-    assert core.next(log) == AdoptProgram(1)
+    assert core.next(log) == ChangeProgram(1)
     core.adopted(PRESENT)
-    assert core.next(log) == ClearTables()
+    assert core.next(log) == ClearUnusedTables()
     core.transition.cleared(is_done=True, is_last=True)
     checkpoint(core, log)
     assert core.next(log) == LogSettled()
@@ -447,7 +447,7 @@ def test_a_transition_that_is_resumed_is_filled_over_cleared_tables() -> None:
     at = Boundary(1, is_replaying=False, is_checkpointing=False)
     assert machine.next(log, at) is None
     machine.asked = TransitionRequests(turn="resume")
-    assert machine.next(log, at) == ClearTables()
+    assert machine.next(log, at) == ClearUnusedTables()
     machine.cleared(is_done=True, is_last=False)
     assert machine.next(log, at) == LogTurn("resume") and not machine.needs_checkpoint
 
@@ -480,7 +480,7 @@ def test_what_was_measured_is_seen_until_it_is_measured_again_or_the_transition_
     for turn in (machine.look_again, lambda: machine.looking(LOOK), lambda: machine.looked(("the topic was cut",))):
         turn()
         assert machine.differences == DIFFERENCES and machine.holds is None
-    assert machine.known == Looked(DIFFERENCES, ("the topic was cut",))
+    assert machine.known == TopicsChecked(DIFFERENCES, ("the topic was cut",))
     again = (ViewDifference("totals", 5, 4),)
     machine.measured(again, (), reads_again=False)
     assert machine.differences == again
@@ -507,13 +507,13 @@ def test_what_is_prepared_stays_until_it_has_begun_or_is_refused() -> None:
         with pytest.raises(InvalidTransition, match="cannot happen in the phase Wanted"):
             event()
     machine.began()
-    assert machine.known == NothingKnown() and not machine.has_request
+    assert machine.known == NoFindings() and not machine.has_request
 
 
 def test_the_store_is_waited_for_when_all_is_cleared_and_never_before() -> None:
     machine: AnyTransition = Transition()
     machine.note_store(needs_loads=True)
-    assert machine.known == NothingKnown()
+    assert machine.known == NoFindings()
     machine.cleared(is_done=True, is_last=True)
     assert machine.known == AllCleared(None, waits_for_store=False)
     machine.note_store(needs_loads=True)
@@ -557,11 +557,11 @@ MISTAKES: list[tuple[str, tuple[Record, ...], dict[str, Any]]] = [
     ("WantedTransition in the phase filling", IN_FILLING, {"phase": WantedTransition(PREPARED)}),
     ("a resumption in the phase filling", IN_FILLING, {"asked": TransitionRequests(turn="resume")}),
     ("a checkpoint in the phase of no transition", (), {"checkpoint": "needed"}),
-    ("Looking in the phase of no transition", (), {"phase": Looking(None, LOOK)}),
-    ("Looked in the phase detached", (*IN_FILLING, turns("detached", 0)), {"phase": Looked(None, ())}),
+    ("CheckingTopics in the phase of no transition", (), {"phase": CheckingTopics(None, LOOK)}),
+    ("TopicsChecked in the phase detached", (*IN_FILLING, turns("detached", 0)), {"phase": TopicsChecked(None, ())}),
     ("Measured in the phase switching", (begins(), fills(0, WHOLE), switches()), {"phase": Measured((), ())}),
     ("Cleared in the phase filling", IN_FILLING, {"phase": AllCleared(None, False)}),
-    ("differences in the phase of no transition", (), {"phase": NothingKnown(DIFFERENCES)}),
+    ("differences in the phase of no transition", (), {"phase": NoFindings(DIFFERENCES)}),
     ("differences in the phase clearing", ABORTED, {"phase": AllCleared(DIFFERENCES, False)}),
     ("loads of a transition that was not made", ABORTED, {"phase": AllCleared(None, waits_for_store=True)}),
 ]

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from base.version import VersionId
-from coordinator.checkpoints.questions import NoAnswer, tables_of
+from coordinator.checkpoints.view_queries import NoAnswer
+from coordinator.checkpoints.view_rows import tables_of
 from coordinator.revisions.requests import ApplyRequest, TurnTransition
 from examples.batch import batch_answer, compare
 from stepwell.inspection.query import query_next

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.checkpoints.questions import NoAnswer
+from coordinator.checkpoints.view_queries import NoAnswer
 from coordinator.revisions.requests import ApplyRequest, RevisionRequest, TurnTransition
 from faults.points import Crash, CrashOrder, arm
 from io_kafka.offsets import TopicPartition

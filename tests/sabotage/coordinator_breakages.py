@@ -6,7 +6,7 @@ from tests.sabotage.breakage import Breakage, Edit
 
 CORE, PIPELINE = "coordinator/core.py", "coordinator/pipeline.py"
 COMPLETION, OPENING = "coordinator/checkpoints/completion.py", "coordinator/starting/workers/opening.py"
-MADE = "coordinator/checkpoints/made.py"
+MADE = "coordinator/checkpoints/machine.py"
 REACH = "coordinator/starting/workers/reach.py"
 REDIVIDING = "coordinator/stepping/redividing.py"
 STANDINGS = "coordinator/starting/workers/standings.py"
@@ -21,7 +21,7 @@ POSITIONS, TEST_POSITIONS = "coordinator/starting/topics/positions.py", "tests/c
 HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
 SAME_PROJECT, SAME_TOPICS = "coordinator/starting/project/same_project.py", "coordinator/starting/topics/same_topics.py"
 LEAVES, TEST_LEAVES = "coordinator/revisions/leaves.py", "tests/coordinator/test_leaves.py"
-QUIET, DOORBELL = "coordinator/stepping/quiet.py", "io_kafka/clients/doorbell.py"
+QUIET, DOORBELL = "coordinator/stepping/idle_wait.py", "io_kafka/clients/doorbell.py"
 TEST_LOG_STATE = "tests/io_kafka/test_step_log.py"
 CHANGED_SOURCES = "tests/end_to_end/test_changed_sources.py"
 TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
@@ -60,21 +60,21 @@ COORDINATOR = (
         "A pipeline that was idle once looks for input rarely for ever after.",
         "input is found soon",
         (Edit(STEPPING, "            self._quiet.end()\n", "            pass\n"),),
-        ("tests/coordinator/test_quiet.py::test_an_idle_pipeline_looks_ten_times_a_second",),
+        ("tests/coordinator/test_idle_wait.py::test_an_idle_pipeline_looks_ten_times_a_second",),
     ),
     Breakage(
         "silence-delays-the-workers",
         "While nothing comes, the loop looks rarely for the answers of workers that copy or fold.",
         "input is found soon",
         (Edit(STEPPING, "PAUSE_SECONDS_MIN if awaits_answers else pause_s", "pause_s"),),
-        ("tests/coordinator/test_quiet.py::test_an_idle_pipeline_looks_ten_times_a_second",),
+        ("tests/coordinator/test_idle_wait.py::test_an_idle_pipeline_looks_ten_times_a_second",),
     ),
     Breakage(
         "bell-rings-for-ever",
         "After a ring for which there is nothing to read, the bell listens again at once, and rings again.",
         "an idle pipeline costs little",
         (Edit(QUIET, "if not self._has_listened:", "if True:"),),
-        ("tests/coordinator/test_quiet.py::test_a_bell_makes_the_looks_rare_after_a_silence",),
+        ("tests/coordinator/test_idle_wait.py::test_a_bell_makes_the_looks_rare_after_a_silence",),
     ),
     Breakage(
         "bell-relied-on-for-the-time",
@@ -87,7 +87,7 @@ COORDINATOR = (
                 "(offsets := silent_offsets() or {}) is None:",
             ),
         ),
-        ("tests/coordinator/test_quiet.py::test_a_bell_is_not_relied_on_where_it_does_not_listen",),
+        ("tests/coordinator/test_idle_wait.py::test_a_bell_is_not_relied_on_where_it_does_not_listen",),
     ),
     Breakage(
         "bell-hears-what-is-not-committed",
@@ -116,8 +116,8 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "        if self.step < self._given_below(log):\n",
-                "        if self.step <= self._given_below(log):\n",
+                "        if self.step < self._step_limit(log):\n",
+                "        if self.step <= self._step_limit(log):\n",
             ),
         ),
         (f"{TEST_CORE}::TestRun",),
@@ -213,8 +213,8 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "if self.running is None and ahead < self._given_below(log) and not self._boundary_due(log):",
-                "if self.running is None and not self._boundary_due(log):",
+                "if self.running is None and ahead < self._step_limit(log) and not self._needs_drained_boundary(log):",
+                "if self.running is None and not self._needs_drained_boundary(log):",
             ),
         ),
         (f"{TEST_CORE}::TestRun", f"{TEST_CORE}::test_the_workers_run_the_next_step_while_the_last_one_is_written"),
@@ -226,8 +226,8 @@ COORDINATOR = (
         (
             Edit(
                 CORE,
-                "if self.running is None and ahead < self._given_below(log) and not self._boundary_due(log):",
-                "if self.running is None and ahead < self._given_below(log):",
+                "if self.running is None and ahead < self._step_limit(log) and not self._needs_drained_boundary(log):",
+                "if self.running is None and ahead < self._step_limit(log):",
             ),
         ),
         (

@@ -111,8 +111,8 @@ FAULTS = (
         "views-not-looked-at",
         "The rows of a question are handed out unread, and whoever asked cannot read them.",
         SILENCE,
-        (Edit("coordinator/checkpoints/questions.py", "        _check(question.views, found)\n", ""),),
-        ("tests/coordinator/test_questions.py::test_an_answer_that_cannot_be_read_is_a_loss_of_its_worker_and_the_new_ones_are_asked",),
+        (Edit("coordinator/checkpoints/view_queries.py", "        check_rows(question.views, found)\n", ""),),
+        ("tests/coordinator/test_view_queries.py::test_an_answer_that_cannot_be_read_is_a_loss_of_its_worker_and_the_new_ones_are_asked",),
     ),
     Breakage(
         "watch-begins-after-the-registration",

@@ -56,7 +56,7 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/rescale/wishes.py",
-                "        self._machine.tell(WantedRescale.refused)\n        self._pending = None\n",
+                "        self._machine.refused()\n        self._pending = None\n",
                 "        assert WantedRescale\n        self._pending = None\n",
             ),
         ),
@@ -226,8 +226,8 @@ LAYOUT = (
         (
             Edit(
                 PHASES,
-                "        if not self.copied_portions or not _may_cut(self, at):\n            return None\n",
-                "        if not _may_cut(self, at):\n            return None\n"
+                "        if not self.copied_portions or not self._may_cut(at):\n            return None\n",
+                "        if not self._may_cut(at):\n            return None\n"
                 "        if not self.copied_portions:\n"
                 "            (source, destination), slots = next(iter(self.ways.items()))\n"
                 "            return Cut(slots, source, destination, is_whole=True)\n",
@@ -368,7 +368,7 @@ LAYOUT = (
         "cuts-without-a-step-between",
         "A live change makes all its cuts at one boundary.",
         BOUNDED,
-        (Edit(PHASES, " or phase.is_crowded or course.steps_due)", " or phase.is_crowded)"),),
+        (Edit(PHASES, " or self.is_crowded or self.course.steps_due)", " or self.is_crowded)"),),
         (f"{TEST_PHASES}::test_between_two_cuts_of_a_live_rescale_come_as_many_steps_as_it_is_told",),
     ),
     Breakage(

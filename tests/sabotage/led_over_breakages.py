@@ -32,10 +32,10 @@ LED_OVER = (
         (
             Edit(
                 CORE,
-                "        if log.program_key(self.step) != self.program:\n            return AdoptProgram(self.step)\n"
+                "        if log.program_key(self.step) != self.program:\n            return ChangeProgram(self.step)\n"
                 "        return self.transition.next(log, self._at_boundary(log))\n",
                 "        due = self.transition.next(log, self._at_boundary(log))\n        if due is not None:\n            return due\n"
-                "        return AdoptProgram(self.step) if log.program_key(self.step) != self.program else None\n",
+                "        return ChangeProgram(self.step) if log.program_key(self.step) != self.program else None\n",
             ),
         ),
         (f"{TEST_MACHINE}::test_after_an_abort_the_former_program_is_adopted_before_anything_is_cleared",),
@@ -80,7 +80,7 @@ LED_OVER = (
         (
             Edit(
                 MACHINE,
-                'return LogTurn("resume") if isinstance(self.known, AllCleared) else ClearTables()',
+                'return LogTurn("resume") if isinstance(self.known, AllCleared) else ClearUnusedTables()',
                 'return LogTurn("resume")',
             ),
         ),

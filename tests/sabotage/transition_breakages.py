@@ -484,7 +484,7 @@ TRANSITIONS = (
         "abort-waits-for-the-end-of-a-pause",
         "A transition is not taken back while the run is paused.",
         "1 division first",
-        (Edit("coordinator/core.py", "            return aborting or Wait()", "            return Wait()"),),
+        (Edit("coordinator/core.py", "        return aborting or Wait()", "        return Wait()"),),
         (
             "tests/coordinator/test_transition_machine.py::"
             "test_an_abort_needs_no_step_so_it_goes_on_while_the_run_is_paused",
@@ -497,7 +497,7 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/core.py",
-                "return self._accepted_abort(log) or self._stop_action(log)",
+                "return self._pending_abort(log) or self._stop_action(log)",
                 "return self._stop_action(log)",
             ),
         ),
@@ -523,8 +523,8 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                'self.begin_again(NothingKnown(), "turned")',
-                'self.begin_again(NothingKnown(self.differences), "turned")',
+                'self.reset_to(NoFindings(), "turned")',
+                'self.reset_to(NoFindings(self.differences), "turned")',
             ),
         ),
         (
@@ -644,7 +644,7 @@ TRANSITIONS = (
         "2 determinism",
         (
             Edit(
-                "coordinator/checkpoints/questions.py",
+                "coordinator/checkpoints/view_queries.py",
                 "checks_errors=question.next_of is None)",
                 "checks_errors=True)",
             ),

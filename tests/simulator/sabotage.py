@@ -24,7 +24,8 @@ from base.version import EMPTY, VersionId
 from coordinator import core, loop, pipeline
 from coordinator.actions import Action, Collect, Divide, Give, Settle
 from coordinator.boundary import Boundary
-from coordinator.checkpoints import checkpointing, made
+from coordinator.checkpoints import checkpointing
+from coordinator.checkpoints import machine as checkpoint_machine
 from coordinator.checkpoints.phases import NamedCheckpoint
 from coordinator.core import Core
 from coordinator.rescale import rescaling
@@ -448,7 +449,7 @@ def _arrived(event: Any) -> bool:
 @contextmanager
 def recovery_with_the_workers_of_before() -> Iterator[None]:
     """A recovery goes on with the crew that has failed, if it was bound completely and its connections are there."""
-    real_crew, real_close, real_launch = recovery.Recovery.crew, crew.Crew.close, crew.Crew.launch
+    real_crew, real_close, real_launch = recovery.Recovery.make_crew, crew.Crew.close, crew.Crew.launch
     kept: dict[int, Any] = {}  # by epoch
     found: dict[Any, Any] = {}  # by crew: what binding it has found
 
@@ -479,7 +480,7 @@ def recovery_with_the_workers_of_before() -> Iterator[None]:
     real_bind = recovery.bind_workers
     with (
         broken(recovery, "bind_workers", bind_workers),
-        broken(recovery.Recovery, "crew", make),
+        broken(recovery.Recovery, "make_crew", make),
         broken(crew.Crew, "close", lambda self: None),
         broken(crew.Crew, "launch", launch),
     ):
@@ -687,7 +688,7 @@ def versions_told_apart_by_number_alone() -> Iterator[None]:
     with (
         open_keeps_the_newer_version(),
         broken(opening, "common_version", common),
-        broken(made, "common_version", common),
+        broken(checkpoint_machine, "common_version", common),
         broken(database.Database, "open", staticmethod(opened)),
     ):
         yield
@@ -734,7 +735,7 @@ def checkpoint_while_a_step_is_under_way() -> Iterator[None]:
 
     with (
         broken(core.Core, "_next_while_steps_run", next_while_steps_run),
-        broken(core.Core, "_boundary_due", lambda self, log: False),
+        broken(core.Core, "_needs_drained_boundary", lambda self, log: False),
     ):
         yield
 
@@ -842,7 +843,7 @@ def worker_made_while_a_checkpoint_is_folded() -> Iterator[None]:
 
     with (
         broken(Rescale, "next", following),
-        broken(core.Core, "staffed", lambda self, owned: self.rescale.tell(Staffing.staffed, owned)),
+        broken(core.Core, "staffed", lambda self, owned: self.rescale.staffed(owned)),
     ):
         yield
 

@@ -176,7 +176,7 @@ def expired_input_ends_the_run() -> Iterator[None]:
 
 @contextmanager
 def input_that_is_gone_in_a_switch_ends_the_run() -> Iterator[None]:
-    with broken(loop, "MAY_BE_OF_TRANSITION", (DataError,)):
+    with broken(loop, "FAULTS_A_TRANSITION_MAY_CAUSE", (DataError,)):
         yield
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.requests import PendingRequest
+from coordinator.inbox import PendingRequest
 from coordinator.rescale.requests import LayoutRequest, ReplaceRequest
 from storage.host_folder import database_folder
 from tests.sampling import sampled

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from coordinator.requests import PendingRequest
+from coordinator.inbox import PendingRequest
 from coordinator.rescale.requests import RescaleRequest
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest, RevisionRequest, TurnTransition, stopping

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from base.fault import Fault
-from coordinator.requests import PendingRequest, Requests
+from coordinator.inbox import PendingRequest
+from coordinator.requests import Requests
 from coordinator.revisions.requests import RevisionRequest
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard

@@ -12,7 +12,7 @@ import pytest
 from io_kafka.step_log.records import Claim, Ended
 from io_kafka.step_log.state import StepLogState
 from stepwell.service import holder
-from stepwell.service.holder import HeldByAnother, wait_for_turn
+from stepwell.service.holder import HeldByAnother, wait_until_claimable
 
 HERE = socket.gethostname()
 
@@ -29,10 +29,10 @@ def log(*claims: Claim) -> StepLogState:
 
 
 def turn(*seen: StepLogState, silence_s: float = 0.01, take_over: bool = False) -> tuple[int | None, list[str]]:
-    """What `wait_for_turn` answers, and what it says meanwhile, where the log reads as `seen`, the last one again and again."""
+    """What `wait_until_claimable` answers, and what it says meanwhile, where the log reads as `seen`, the last one again and again."""
     looks: Iterator[StepLogState] = iter(seen)
     said: list[str] = []
-    epoch = wait_for_turn("p", lambda: next(looks, seen[-1]), silence_s, take_over=take_over, say=said.append)
+    epoch = wait_until_claimable("p", lambda: next(looks, seen[-1]), silence_s, take_over=take_over, say=said.append)
     return epoch, said
 
 
@@ -74,7 +74,7 @@ def test_a_silent_holder_is_followed_after_the_silence_and_not_before() -> None:
         looks += 1
         return log(claim())
 
-    assert wait_for_turn("p", read, 0.02, take_over=False, say=lambda text: None) == 4
+    assert wait_until_claimable("p", read, 0.02, take_over=False, say=lambda text: None) == 4
     assert looks > 1, "its log was not looked at again"
     epoch, said = turn(log(claim()))
     assert epoch == 4 and "does not answer; waiting 0.01 s" in said[0]

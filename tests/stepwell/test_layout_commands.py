@@ -15,7 +15,8 @@ import httpx
 import pytest
 from rich.console import Console
 
-from coordinator.requests import PendingRequest, Requests
+from coordinator.inbox import PendingRequest
+from coordinator.requests import Requests
 from coordinator.rescale.requests import LayoutIsAsAsked, PauseRequest, RescaleRefused, RescaleRequest, TurnRequest
 from coordinator.status import StatusBoard
 from engine.model.layout import DynamicShards, FixedShards
@@ -298,7 +299,7 @@ def test_requests_for_the_change_under_way(line: CommandLine) -> None:
         (("--workers", "1025"), 2, "1024"),
         (("--workers", "3", "--mode", "hot"), 8, "there is no mode hot any more. The change is live"),
         (("--workers", "3", "--mode", "hot"), 8, "--mode live needs one"),
-        (("--workers", "3", "--mode", "warm"), 3, "Use one of live, cold"),
+        (("--workers", "3", "--mode", "warm"), 3, "Use one of cold, live"),
         (("--workers", "3", "--protocol", "paxos"), 3, "Use one of batches, damion, icadd"),
         (("--workers", "3", "--mode", "cold", "--protocol", "icadd"), 2, "goes by no protocol"),
         (("--workers", "3", "--protocol", "damion"), 8, "--protocol damion needs one"),

@@ -17,7 +17,8 @@ import pytest
 
 from base import secrets
 from base.version import VersionId
-from coordinator.checkpoints.questions import NoAnswer, Questions, ViewRows
+from coordinator.checkpoints.view_queries import NoAnswer, ViewQueries
+from coordinator.checkpoints.view_rows import ViewRows
 from coordinator.measures import EVENT_CHARACTERS_MAX, ProjectShown
 from coordinator.requests import Requests
 from coordinator.status import StatusBoard
@@ -239,13 +240,13 @@ def test_a_view_whose_size_is_not_known_is_read_only_if_the_whole_state_is_small
 def test_rows_need_the_cookie_and_a_fault_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def ask(self: Questions, views: list[str], seconds: float) -> ViewRows:
+    def ask(self: ViewQueries, views: list[str], seconds: float) -> ViewRows:
         asked.extend(views)
         if len(asked) > 1:
             raise NoAnswer(EVIL, "Ask again.")
         return rows_of([pa.table({"n": [17]})])
 
-    monkeypatch.setattr(Questions, "ask", ask)
+    monkeypatch.setattr(ViewQueries, "ask", ask)
     with serving(whole_board()) as endpoint, httpx.Client(base_url=endpoint.url, trust_env=False) as browser:
         assert browser.get("/page/rows?view=total").status_code == 401 and not asked
         browser.post("/page/login", data={"token": endpoint.token})

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from coordinator.checkpoints.questions import NoAnswer
+from coordinator.checkpoints.view_queries import NoAnswer
 from coordinator.revisions.requests import TransitionRefused, TurnTransition
 from coordinator.revisions.view import PHASES, ChangedViews, ViewDifference
 from coordinator.status import StatusBoard

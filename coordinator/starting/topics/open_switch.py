@@ -12,7 +12,7 @@ from coordinator.revisions.former import former_project
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.topics.patterns import with_matching_topics
-from coordinator.starting.topics.setup import settled_outputs
+from coordinator.starting.topics.setup import resolved_outputs
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NotAuthorized, NoTopicMatches, RegistryRefused, UnknownTopic
 from io_kafka.step_log.revision_state import Switching
@@ -28,7 +28,7 @@ def why_switch_cannot_run(files: PipelineSpec, revision: Revision, state: StepLo
         return None
     try:
         spec = with_matching_topics(former_project(revision.document, files), topics, state.topics)
-        settled_outputs(spec, topics, state.topics)
+        resolved_outputs(spec, topics, state.topics)
     except CANNOT_RUN as fault:
         return fault
     return None

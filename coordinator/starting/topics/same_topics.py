@@ -21,7 +21,7 @@ WITH_TOMBSTONES = (
 )
 
 
-def settled_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]) -> dict[str, TopicFacts]:
+def resolved_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]) -> dict[str, TopicFacts]:
     """The facts of all input, output and dead-letter topics. Missing output topics are created. `known`: the topics that were recorded. Raises
     TopicChanged unless each topic is the one that was recorded.
 

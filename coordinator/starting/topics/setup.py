@@ -11,7 +11,7 @@ from coordinator.revisions.document import Revision
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.project.in_force import first_revision
-from coordinator.starting.topics.same_topics import refuse_lost_log, settled_topics
+from coordinator.starting.topics.same_topics import refuse_lost_log, resolved_topics
 from coordinator.starting.topics.schemas import register_schemas
 from coordinator.starting.workers.circuit_file import StateOwner
 from engine.analysis.marking import Marks
@@ -39,7 +39,7 @@ def prepare(
         document = revision.document
         write_owner(spec, document.numbered, writer.state, marks=spec.marks, made_with=document.made_with)
     try:
-        identities, outputs = settled_outputs(spec, topics, writer.state.topics)
+        identities, outputs = resolved_outputs(spec, topics, writer.state.topics)
     except TopicChanged:
         refuse_lost_log(spec, writer, log_id)
         raise
@@ -61,11 +61,11 @@ def prepare(
     return setup, identities
 
 
-def settled_outputs(
+def resolved_outputs(
     spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]
 ) -> tuple[tuple[TopicIdentity, ...], Outputs]:
-    """The identities of all topics of the project, and what workers have to know of the outputs. See `settled_topics`."""
-    facts = settled_topics(spec, topics, known)
+    """The identities of all topics of the project, and what workers have to know of the outputs. See `resolved_topics`."""
+    facts = resolved_topics(spec, topics, known)
     identities = tuple(fact.identity for _, fact in sorted(facts.items()))
     partitions = {output.handle: facts[output.topic].partitions for output in spec.outputs}
     of_sources = {source.table.handle: tuple(source.table.topics) for source in spec.inputs}

@@ -36,7 +36,7 @@ Samples = Iterable[tuple[tuple[str, ...], Value]]
 
 @dataclass(frozen=True)
 class Metric:
-    """`per`: for what there is a series, for people; empty if there is one. `labels`: without the pipeline."""
+    """`per`: for what there is a series, for users; empty if there is one. `labels`: without the pipeline."""
 
     name: str
     kind: Kind

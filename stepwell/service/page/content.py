@@ -22,7 +22,7 @@ from stepwell.service.page.svg import BoxText, Line, chart_svg, graph_svg
 from stepwell.service.page.texts import NONE, bytes_text, facts, number_text, percent_text, seconds_text, table
 
 PARTITIONS_SHOWN_MAX = 50
-"""Those with the greatest lag. More rows than fit a few screens help nobody."""
+"""The partitions with the greatest lag. More rows than fit a few screens help nobody."""
 
 IDLE = Rate(0.0, 0.0)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from base.sizes import size_text
-from coordinator.checkpoints.questions import ViewRows
+from coordinator.checkpoints.view_rows import ViewRows
 from engine.model.circuit import Circuit, View
 from stepwell.errors import StepwellError
 from stepwell.service.page.texts import cut, table

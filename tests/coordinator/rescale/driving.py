@@ -17,9 +17,10 @@ from coordinator.rescale.phases import (
     AllMoved,
     Burying,
     Idle,
-    MovingCold,
     MovingPortions,
     MovingRounds,
+    MovingSlots,
+    NeedsTasks,
     Staffing,
     UnderWay,
     WantedRescale,
@@ -67,7 +68,7 @@ class Driven(Rescale):
         self.tell(Idle.requested, wish)
         if isinstance(self.phase, WantedRescale) and self.phase.new:
             assert self.following() is None, "no worker is made before there is a task for it"
-            self.tell(WantedRescale.recruited)
+            self.tell(NeedsTasks.recruited)
 
     def following(self, *, checkpointing: bool = False, replaying: bool = False) -> RescaleAction | None:
         return self.next(self.log, Boundary(7, is_replaying=replaying, is_checkpointing=checkpointing))
@@ -87,7 +88,7 @@ class Driven(Rescale):
                 some = slots if dice is None or is_whole else slots.first(dice.randint(1, len(slots)))
                 owned = dict(self.owned)
                 owned[source], owned[destination] = owned[source].minus(some), owned[destination].union(some)
-                self.tell(MovingCold.cut, owned, steps_between)
+                self.tell(MovingSlots.cut, owned, steps_between)
             case Bury(leaving):
                 self.tell(Burying.buried, {w: slots for w, slots in self.owned.items() if w not in leaving})
             case None:

@@ -21,8 +21,11 @@ from coordinator.rescale.phases import (
     Burying,
     Idle,
     MovingCold,
+    MovingLive,
     MovingPortions,
     MovingRounds,
+    MovingSlots,
+    NeedsTasks,
     Phase,
     Staffing,
     UnderWay,
@@ -36,6 +39,8 @@ from tests.coordinator.rescale.driving import Driven, moving, wish
 from tests.io_kafka.layouts import owned_by, target, turn
 
 PHASES: tuple[type, ...] = typing.get_args(Phase)
+SHARED: tuple[type, ...] = (UnderWay, NeedsTasks, MovingSlots, MovingLive)
+"""Classes of several phases, which have the events that may happen in all of these."""
 NOT_EVENTS = {"next"}
 
 
@@ -51,9 +56,10 @@ def test_the_table_of_events_is_that_of_the_code() -> None:
     said = {}
     for line in table.splitlines():
         phase, event, next_phases = re.split(r"\s{2,}", line.strip(), maxsplit=2)
-        said[phase, event] = frozenset(re.findall(r"\b[A-Z]\w+", next_phases)) or frozenset({"Self"})
+        same = {"Self"} if next_phases.startswith("the same") else set()
+        said[phase, event] = frozenset(same | set(re.findall(r"\b[A-Z]\w+", next_phases)))
     done = {}
-    for kind in (*PHASES, UnderWay):
+    for kind in (*PHASES, *SHARED):
         for name, method in events_of(kind).items():
             result = typing.get_type_hints(method, vars(phases))["return"]
             kinds = typing.get_args(result) or (result,)
@@ -97,7 +103,7 @@ def one_of_each() -> dict[type, Driven]:
         rescale.tell(Idle.requested, wanted)
         keep(rescale)
         if isinstance(rescale.phase, WantedRescale) and rescale.phase.new:
-            rescale.tell(WantedRescale.recruited)
+            rescale.tell(NeedsTasks.recruited)
         rescale.act(rescale.following())
         while not isinstance(keep(rescale).phase, Idle):
             match rescale.phase:
@@ -118,7 +124,7 @@ def one_of_each() -> dict[type, Driven]:
     return found
 
 
-EVENTS = {name: method for kind in (*PHASES, UnderWay) for name, method in events_of(kind).items()}
+EVENTS = {name: method for kind in (*PHASES, *SHARED) for name, method in events_of(kind).items()}
 
 
 @pytest.mark.parametrize("event", EVENTS)
@@ -291,7 +297,7 @@ def test_a_rescale_that_is_held_makes_no_cut(is_crowded: bool) -> None:
     rescale.copy()
     assert rescale.following() is not None
     if is_crowded:
-        rescale.tell(MovingPortions.crowded, True)
+        rescale.tell(MovingLive.crowded, True)
     else:
         rescale.tell(UnderWay.paused, True)
     assert rescale.following() is None and not rescale.blocks_steps
@@ -388,11 +394,11 @@ def test_a_phase_that_cannot_be_is_noticed(said: str) -> None:
     if fields.get("phase") is AllMoved:
         rescale.phase = AllMoved(phase.owned, phase.aim, phase.course, None)
     elif fields.get("phase") is Staffing:
-        rescale.phase = Staffing(phase.owned, phase.aim, phase.course, (2,), False)
+        rescale.phase = Staffing(phase.owned, phase.aim, phase.course, (2,), is_recruited=False)
     elif fields.get("phase") is MovingCold:
         rescale.phase = MovingCold(phase.owned, phase.aim, phase.course, phase.ways)
     elif fields.get("phase") is MovingPortions:
-        rescale.phase = MovingPortions(phase.owned, phase.aim, phase.course, phase.ways, (), False)
+        rescale.phase = MovingPortions(phase.owned, phase.aim, phase.course, phase.ways, False, ())
     elif fields.get("phase") is MovingRounds:
         planner: Any = None
         rescale.phase = MovingRounds(

@@ -28,7 +28,7 @@ def test_a_pause_begins_with_the_first_action_of_the_change() -> None:
     now[0] += 0.5
     view.note_action()
     now[0] += 0.25
-    core: Any = SimpleNamespace(is_blocked=lambda state: False)
+    core: Any = SimpleNamespace(is_held_up_by_rescale=lambda state: False)
     view._time_pause(core)
     assert view.progress.longest_pause_ms == 750.0
 

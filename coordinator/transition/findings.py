@@ -1,16 +1,16 @@
 """What a run knows of a transition beyond the step log, as phases (base/machine.py). The phase of the transition itself is in the log.
 
     the log has     phases
-    no transition   NothingKnown -preparing-> Preparing -prepared-> WantedTransition -began-> NothingKnown
-    filling         NothingKnown -looking-> Looking -looked-> Looked -measured-> Measured -switched-> NothingKnown
-    detached        NothingKnown -cleared-> AllCleared
-    clearing        NothingKnown -cleared-> AllCleared -settled-> NothingKnown
+    no transition   NoFindings -preparing-> Preparing -prepared-> WantedTransition -began-> NoFindings
+    filling         NoFindings -looking-> CheckingTopics -looked-> TopicsChecked -measured-> Measured -switched-> NoFindings
+    detached        NoFindings -cleared-> AllCleared
+    clearing        NoFindings -cleared-> AllCleared -settled-> NoFindings
 
     phase          event        next phase
-    NothingKnown   cleared      the same, as long as something is left to clear; then AllCleared
-    Preparing      refused      NothingKnown
+    NoFindings     cleared      the same, as long as something is left to clear; then AllCleared
+    Preparing      refused      NoFindings
     AllCleared     note_store   the same
-    Measurable     look_again   NothingKnown; AllCleared stays
+    Measurable     look_again   NoFindings; AllCleared stays
 
 Measurable stands for all phases but Preparing and WantedTransition. With each turn nothing is known again, and after a loss of workers nothing
 but the request, from Preparing to WantedTransition.
@@ -35,38 +35,38 @@ Differences = tuple[ViewDifference, ...]
 
 @dataclass(frozen=True)
 class Measurable:
-    """What all phases have in which the log may have a transition. `differences`: as they were measured last, which people see until others are
+    """What all phases have in which the log may have a transition. `differences`: as they were measured last, which users see until others are
     measured, or the transition turns or is settled; None before."""
 
     differences: Differences | None
 
-    def look_again(self) -> NothingKnown | AllCleared:
+    def look_again(self) -> NoFindings | AllCleared:
         """What stands in the way of the switch may have changed."""
-        return NothingKnown(self.differences)
+        return NoFindings(self.differences)
 
 
 @dataclass(frozen=True)
-class NothingKnown(Measurable):
+class NoFindings(Measurable):
     """The log alone says what is next."""
 
     differences: Differences | None = None
 
     def preparing(self, preparation: P) -> Preparing[P]:
-        """Somebody has asked for a transition."""
+        """A user has asked for a transition."""
         return Preparing(preparation)
 
-    def looking(self, look: L) -> Looking[L]:
-        """The topics of the next project are looked at, beside the steps."""
-        return Looking(self.differences, look)
+    def looking(self, look: L) -> CheckingTopics[L]:
+        """The topics of the next project are checked in the background."""
+        return CheckingTopics(self.differences, look)
 
-    def cleared(self, is_done: bool) -> NothingKnown | AllCleared:
+    def cleared(self, is_done: bool) -> NoFindings | AllCleared:
         """Some tables were removed. `is_done`: the workers have nothing left to clear."""
         return AllCleared(self.differences, waits_for_store=False) if is_done else self
 
 
 @dataclass(frozen=True)
 class Preparing(Generic[P]):
-    """A request is prepared beside the steps."""
+    """A request is prepared in the background."""
 
     preparation: P
 
@@ -74,9 +74,9 @@ class Preparing(Generic[P]):
         """The workers have all that it needs."""
         return WantedTransition(prepared)
 
-    def refused(self) -> NothingKnown:
-        """It cannot begin."""
-        return NothingKnown()
+    def refused(self) -> NoFindings:
+        """The transition cannot begin."""
+        return NoFindings()
 
 
 @dataclass(frozen=True)
@@ -85,24 +85,24 @@ class WantedTransition(Generic[W]):
 
     prepared: W
 
-    def began(self) -> NothingKnown:
+    def began(self) -> NoFindings:
         """The intent is in the log."""
-        return NothingKnown()
+        return NoFindings()
 
 
 @dataclass(frozen=True)
-class Looking(Measurable, Generic[L]):
+class CheckingTopics(Measurable, Generic[L]):
     """The topics of the next project are looked at."""
 
     look: L
 
-    def looked(self, reasons: tuple[str, ...]) -> Looked:
-        """That is over. `reasons`: see Looked."""
-        return Looked(self.differences, reasons)
+    def looked(self, reasons: tuple[str, ...]) -> TopicsChecked:
+        """The check of the topics is over. `reasons`: see TopicsChecked."""
+        return TopicsChecked(self.differences, reasons)
 
 
 @dataclass(frozen=True)
-class Looked(Measurable):
+class TopicsChecked(Measurable):
     """`reasons`: why the switch has to wait, as the topics say."""
 
     reasons: tuple[str, ...]
@@ -114,14 +114,14 @@ class Looked(Measurable):
 
 @dataclass(frozen=True)
 class Measured(Measurable):
-    """`differences`: as they are. `holds`: why the switch has to wait, for people; empty if nothing stands in its way."""
+    """`differences`: as they are. `holds`: why the switch has to wait, for users; empty if nothing stands in its way."""
 
     differences: Differences
     holds: tuple[str, ...]
 
-    def switched(self) -> NothingKnown:
-        """The switch is in the log. People go on to see what differs."""
-        return NothingKnown(self.differences)
+    def switched(self) -> NoFindings:
+        """The switch is in the log. Users go on to see what differs."""
+        return NoFindings(self.differences)
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,9 @@ class AllCleared(Measurable):
         """The shell has seen which version is in the checkpoint store."""
         return replace(self, waits_for_store=needs_loads)
 
-    def settled(self) -> NothingKnown:
+    def settled(self) -> NoFindings:
         """The end is in the log."""
-        return NothingKnown()
+        return NoFindings()
 
 
-Known = NothingKnown | Preparing[P] | WantedTransition[W] | Looking[L] | Looked | Measured | AllCleared
+Known = NoFindings | Preparing[P] | WantedTransition[W] | CheckingTopics[L] | TopicsChecked | Measured | AllCleared

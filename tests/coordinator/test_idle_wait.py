@@ -10,7 +10,13 @@ import pytest
 
 from coordinator.actions import Divide
 from coordinator.stepping import stepping
-from coordinator.stepping.quiet import PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, PAUSE_WITH_BELL_SECONDS, Bell, QuietInput
+from coordinator.stepping.idle_wait import (
+    PAUSE_SECONDS_MAX,
+    PAUSE_SECONDS_MIN,
+    PAUSE_WITH_BELL_SECONDS,
+    Bell,
+    QuietInput,
+)
 from coordinator.stepping.stepping import Stepping
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division

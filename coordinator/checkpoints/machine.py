@@ -20,13 +20,14 @@ from coordinator.checkpoints.phases import (
     FrozenCheckpoint,
     NamedCheckpoint,
     NoCheckpoint,
+    NotNamed,
 )
 from io_kafka.step_log.state import StepLogState
 
 P = TypeVar("P")
 
 
-class Checkpoints:
+class CheckpointMachine:
     """`version`: the last complete checkpoint that the databases have. `making`: how far the one after it is. `new_id` returns an id that no
     checkpoint ever had."""
 
@@ -80,7 +81,7 @@ class Checkpoints:
         """Asks for the intent until the log has it. Only then may a database be frozen. `step`: the one before which the boundary is."""
         if not self.is_named:
             made = VersionId(self.version.version + 1, step, self._new_id())
-            self.making.tell(DueCheckpoint.named, made)
+            self.making.tell(NotNamed.named, made)
         version = self._in(NamedCheckpoint).version
         return Freeze(version) if log.intent == version else LogIntent(version)
 

@@ -21,8 +21,8 @@ from io_kafka.step_log.state import StepLogState
 
 @dataclass(frozen=True, kw_only=True)
 class RescaleParts:
-    """`machine` is told what happens beside the steps. `launcher` knows how many task slots Spark has. `planners`: the protocols that this run
-    has."""
+    """`machine`: what happens in the background is reported to it. `launcher` knows how many task slots Spark has. `planners`: the protocols
+    that this run has."""
 
     machine: Rescale
     spec: PipelineSpec

@@ -1,4 +1,4 @@
-"""Questions to the workers: one at a time, one version, and always an answer or a fault."""
+"""Queries of views by the workers: one at a time, one version, and always an answer or a fault."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from base.version import VersionId
-from coordinator.checkpoints import questions
-from coordinator.checkpoints.questions import NoAnswer, Questions, ViewRows, tables_of
+from coordinator import inbox
+from coordinator.checkpoints.view_queries import NoAnswer, ViewQueries
+from coordinator.checkpoints.view_rows import ViewRows, tables_of
 from engine.errors import DataError, TaskLost
 from engine.resident.messages import Contents
 from engine.run.exchange import from_buffer, to_buffer
@@ -78,13 +79,13 @@ class Upcoming:
 class Asking:
     """A question in a thread of its own."""
 
-    def __init__(self, known: Questions, next_of: str | None) -> None:
+    def __init__(self, known: ViewQueries, next_of: str | None) -> None:
         self.next_of = next_of
         self.result: ViewRows | Exception | None = None
         self.thread = threading.Thread(target=self._ask, args=(known,))
         self.thread.start()
 
-    def _ask(self, known: Questions) -> None:
+    def _ask(self, known: ViewQueries) -> None:
         try:
             self.result = known.ask(["v"], SECONDS, self.next_of)
         except Exception as fault:
@@ -98,7 +99,7 @@ class Asking:
 @pytest.fixture
 def known() -> Any:
     woken = threading.Event()
-    made = Questions(woken.set)
+    made = ViewQueries(woken.set)
     made.woken = woken  # type: ignore[attr-defined]
     return made
 
@@ -115,7 +116,7 @@ def revision_at(step: int) -> int:
     return 1 if step <= 2 else 2
 
 
-def serve(known: Questions, crew: Workers, times: int, step: int = 2, upcoming: Upcoming | None = None) -> list[bool]:
+def serve(known: ViewQueries, crew: Workers, times: int, step: int = 2, upcoming: Upcoming | None = None) -> list[bool]:
     """Whether another checkpoint is needed, each time."""
     return [
         known.serve(crew, revision_at, upcoming or Upcoming(), step)  # type: ignore[arg-type]
@@ -224,7 +225,7 @@ def test_the_end_of_the_run_is_an_answer(known: Any) -> None:
 def test_questions_and_their_time_are_bounded(known: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoAnswer, match="within 0 s"):
         known.ask(["v"], 0.0)
-    monkeypatch.setattr(questions, "WAITING_MAX", 1)
+    monkeypatch.setattr(inbox, "WAITING_MAX", 1)
     with pytest.raises(NoAnswer, match="too many"):
         known.ask(["w"], 0.0)
     crew = Workers(at(V1, V1))

@@ -1,4 +1,4 @@
-"""The shell of automatic layouts: it samples the load beside the steps, asks for rescales as a user does, and says why.
+"""The shell of automatic layouts: it samples the load in the background, asks for rescales as a user does, and says why.
 
 machine.py decides. The bounds are in the step log, so that they hold after a restart and on another host. Those of the project's settings
 count if they were changed since a run acted on them last, as `stepwell.workers` does; then they replace what a command has said."""
@@ -14,9 +14,10 @@ from coordinator.automatic.requests import AutoRequest
 from coordinator.automatic.sampling import Sampler
 from coordinator.automatic.view import automatic_status
 from coordinator.core import Core
+from coordinator.inbox import PendingRequest
 from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
-from coordinator.requests import PendingRequest, Requests
+from coordinator.requests import Requests
 from coordinator.rescale.requests import LayoutRequest, RescaleRefused, RescaleRequest
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
@@ -180,7 +181,7 @@ class Automatic(LoopPart):
         try:
             self._asked = self._requests.layout.put(RescaleRequest(workers, MoveStrategy("live")))
             self._changes += 1
-        except RescaleRefused:  # the run is over
+        except RescaleRefused:  # the run is over, or too many requests wait
             self._machine.withdrawn()
 
     def _take_answer(self, core: Core) -> None:
@@ -191,7 +192,7 @@ class Automatic(LoopPart):
             return
         if core.rescale.is_idle:
             self._machine.refused(fault.message if isinstance(fault, RescaleRefused) else str(fault))
-        else:  # somebody else was first
+        else:  # a user was first
             self._machine.withdrawn()
         _log.info("the change of the number of workers was refused", fault=str(fault))
         self._show()
