@@ -53,7 +53,7 @@ Cast = Callable[[Value], Any]
 T = TypeVar("T")
 
 
-class _Kept(Generic[T]):
+class _KnownTexts(Generic[T]):
     """What a function gives for texts, until they are too many."""
 
     def __init__(self, of_text: Callable[[str], T]) -> None:
@@ -70,7 +70,7 @@ class _Kept(Generic[T]):
         return made
 
 
-_texts, _values = _Kept(variant_text), _Kept(value_of)
+_texts, _values = _KnownTexts(variant_text), _KnownTexts(value_of)
 
 
 def _parse_json(signature: Signature, texts: pa.Array) -> pa.Array:
