@@ -110,7 +110,7 @@ def wrong_joins() -> Operator[OuterJoin]:
 
 
 def corrected_joins() -> Operator[OuterJoin]:
-    return replace(table._BY_NODE_TYPE[OuterJoin], revision=2)
+    return replace(table._BY_NODE_TYPE[OuterJoin], implementation_version=2)
 
 
 def by_the_release_before(play: Playground, resolved: Resolved) -> None:
@@ -184,7 +184,7 @@ def test_what_was_computed_in_another_way_and_not_stored_cannot_be_compared(play
     """The state has sums, of which this release would make other rows than the one before."""
     resolved = begun(play)
     play.run(resolved)
-    revised = replace(table._BY_NODE_TYPE[Aggregate], revision=2)
+    revised = replace(table._BY_NODE_TYPE[Aggregate], implementation_version=2)
     with operators(aggregates=revised):
         refused = {each.subject: each for each in plan_of(play, resolved).refusals}
         assert refused.keys() == {"view totals", "view often"}

@@ -110,7 +110,7 @@ def test_a_worker_that_was_empty_in_the_checkpoint_is_not_missed(
         requests.ask("stop")
 
     with monkeypatch.context() as patched:
-        on_call(patched, CrewSlots, "give", 1, stop)
+        on_call(patched, CrewSlots, "cut", 1, stop)
         play.run(resolved, threads(), requests=requests, goal=Goal.SERVE)
     assert rows_of(resolved) == ROWS and told(resolved)[0] == "OK"
     broken_off(play, resolved, CrashOrder("cut.exported", "raise"))

@@ -87,7 +87,7 @@ def test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so(
     given: Any = (project, spark, RunOptions(), service)
     server: Any = None
     with pytest.raises((Begun, InsecureCluster)) as raised:
-        serve._run(given[0], serve._prepare(*given), RunOptions(), service, server, turn=None)
+        serve._run(given[0], serve._prepare(*given), RunOptions(), service, server, claimable=None)
     assert isinstance(raised.value, Begun if setting == "true" else InsecureCluster)
     if setting != "true":
         assert exit_code_of(raised.value) == ExitCode.PROJECT
