@@ -189,12 +189,12 @@ class Comparison:
         nodes = self.now.circuit.nodes
         return any(operator_of(nodes[i]).growth.is_needed for i in self.members(view) if self.found.is_young(i))
 
-    def is_untold(self, name: str) -> bool:
+    def is_unrecoverable(self, name: str) -> bool:
         """Whether nothing tells what a view was, because it follows a watermark and nothing stores it."""
-        return self.found.ids.leaves[name] in self._untold
+        return self.found.ids.leaves[name] in self._unrecoverable
 
     @cached_property
-    def _untold(self) -> frozenset[str]:
+    def _unrecoverable(self) -> frozenset[str]:
         return unrecoverable_views(self.before.circuit)
 
     # outputs

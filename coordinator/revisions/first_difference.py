@@ -46,7 +46,7 @@ class Differences:
         self._grew = append_only_inputs(found.previous.circuit)
         self._places = plan_stages(found.now.circuit).input_colocation
         self._placed = plan_stages(found.previous.circuit).input_colocation
-        self._untold = unrecoverable_views(found.previous.circuit)
+        self._unrecoverable = unrecoverable_views(found.previous.circuit)
         self._states = frozenset(nodes_with_state(found.now.circuit))
 
     def of_view(self, view: int, previous: int) -> FirstDifference:
@@ -72,7 +72,7 @@ class Differences:
         if relies_on_growth(node, self._grows[index], self._found.disturbed) and self._is_known(index):
             yield self._on_growth(index)
         elif self._is_known(index):
-            yield self._of_untold(index)
+            yield self._of_unrecoverable(index)
         old = self._counterpart(index, lost)
         if old is not None:
             yield self._frozen.get(old, "")
@@ -107,13 +107,13 @@ class Differences:
         changed = sorted(set(self._changed_below(index)))
         return f"{self._now.title(index)} relies on rows that are never taken back, and the switch of {', '.join(changed)} may take some back"
 
-    def _of_untold(self, index: int) -> str:
-        """What it reads, if no difference can be made of that."""
+    def _of_unrecoverable(self, index: int) -> str:
+        """The changed views that the node reads, if their former content cannot be recovered; empty if there are none."""
         leaves = self._found.ids.leaves
-        untold = sorted({name for name in self._changed_below(index) if leaves[name] in self._untold})
+        unrecoverable = sorted({name for name in self._changed_below(index) if leaves[name] in self._unrecoverable})
         return (
-            f"it reads {', '.join(untold)}, and what that was over event time depends on how messages were read"
-            if untold
+            f"it reads {', '.join(unrecoverable)}, whose former content over event time depends on how messages were divided into steps"
+            if unrecoverable
             else ""
         )
 

@@ -147,7 +147,7 @@ class _Output:
             return self._plan("difference", receives, rows_max=most)
         if is_changed and comparison.gains_flows_only(view):
             return self._plan("new_flows", f"the rows of the new flows, {self.steps}")
-        if is_changed and (comparison.is_untold(view) or comparison.reads_event_time(comparison.views[view])):
+        if is_changed and (comparison.is_unrecoverable(view) or comparison.reads_event_time(comparison.views[view])):
             refusal = self._refusal(
                 "append_over_event_time",
                 "what an append output over event time has written depends on how its messages were read, so it cannot be compared",

@@ -455,8 +455,8 @@ EVOLUTION = (
         (
             Edit(
                 OUTPUTS,
-                "if is_changed and (comparison.is_untold(view)",
-                "if not is_changed and (comparison.is_untold(view)",
+                "if is_changed and (comparison.is_unrecoverable(view)",
+                "if not is_changed and (comparison.is_unrecoverable(view)",
             ),
         ),
         (f"{TEST_PLANNED}::test_an_append_output_over_event_time_is_not_compared",),

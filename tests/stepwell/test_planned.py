@@ -580,7 +580,10 @@ def test_what_reads_a_table_over_event_time_is_rebuilt_with_it(spark: SparkSessi
 
     found = plan_change(project(10), project(20), facts_of(project(10)))
     assert view(found, "many").kind == "rebuilt"
-    assert "what that was over event time depends on how messages were read" in view(found, "many").why
+    assert (
+        "whose former content over event time depends on how messages were divided into steps"
+        in view(found, "many").why
+    )
     assert [(each.code, each.subject) for each in found.refusals] == [
         ("append_over_event_time", "output late"),
         ("append_over_event_time", "output many"),
