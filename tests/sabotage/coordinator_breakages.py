@@ -872,7 +872,7 @@ COORDINATOR = (
             Edit(
                 "engine/resident/worker/worker.py",
                 "        if self._background.is_busy():\n",
-                "        if not self._progress.waiting:\n",
+                "        if not self._background:\n",
             ),
         ),
         ("tests/engine/resident/test_resting.py::test_a_worker_rests_when_nothing_runs_beside_its_orders",),
