@@ -17,7 +17,7 @@ def test_a_worker_rests_when_nothing_runs_beside_its_orders() -> None:
     worker: Any = object.__new__(Worker)  # what it needs for a rest, without databases and connections
     worker._outside = SimpleNamespace(monotonic=lambda: clock[0])
     worker._rest = Rest(lambda: given.append(clock[0]))
-    fold = threading.Thread(target=fold_ends.wait)
+    fold = threading.Thread(target=fold_ends.wait, daemon=True)  # a failure would wait for it for ever
     fold.start()
     worker._background = BackgroundThreads(Mock(), Mock(start_thread=lambda name, work: fold))
     worker._background.begin("fold", Mock())
