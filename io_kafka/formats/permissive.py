@@ -24,13 +24,13 @@ from base.text.variants import FIELD, VARIANT
 from io_kafka.formats import exact
 from io_kafka.formats.jackson import (
     Malformed,
-    Members,
     Node,
     render_node,
     text_of,
     usual_node,
 )
 from io_kafka.formats.parse import parse
+from io_kafka.formats.token_nodes import node_at
 from io_kafka.formats.tokens import COPIED, Token, Tokens
 from io_kafka.formats.variant_texts import variant_at, variant_of_node
 
@@ -244,49 +244,10 @@ def _map(kind: pa.MapType, patterns: Patterns) -> Converter:
 
 
 def _node(tokens: Tokens, containers: bool) -> Node:
-    """The value that begins with the current token. An object or array is refused unless `containers` is set. No function calls itself here, so
-    that depth cannot exhaust the stack."""
-    root = _scalar_or_empty(tokens)
-    if not isinstance(root, list):
-        return root
-    if not containers:
+    """The value that begins with the current token. An object or array is refused unless `containers` is set."""
+    if not containers and tokens.current in (Token.START_OBJECT, Token.START_ARRAY):
         raise Malformed("a value of another type is expected")
-    open_: list[list[Node] | Members] = [root]
-    while open_:
-        token = tokens.next()
-        if token in (Token.END_OBJECT, Token.END_ARRAY):
-            open_.pop()
-            continue
-        container = open_[-1]
-        name = tokens.name
-        if token is Token.NAME:
-            tokens.next()
-        node = _scalar_or_empty(tokens)
-        if isinstance(container, Members):
-            container.append((name or "", node))
-        else:
-            container.append(node)
-        if isinstance(node, list):
-            open_.append(node)
-    return root
-
-
-def _scalar_or_empty(tokens: Tokens) -> Node:
-    """The scalar that is the current token, or a container that is still empty and open."""
-    match tokens.current:
-        case Token.STRING:
-            return tokens.text()
-        case Token.NUMBER:
-            return tokens.number()
-        case Token.TRUE | Token.FALSE:
-            return tokens.current is Token.TRUE
-        case Token.NULL:
-            return None
-        case Token.START_OBJECT:
-            return Members()
-        case Token.START_ARRAY:
-            return []
-    raise Malformed("not JSON: a value is expected")
+    return node_at(tokens, of_text=lambda text: text, at_end=lambda container: None)
 
 
 def first_value(text: str) -> Node:

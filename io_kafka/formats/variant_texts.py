@@ -33,7 +33,8 @@ from io_kafka.formats.jackson import (
     Node,
     Number,
 )
-from io_kafka.formats.tokens import STANDARD, Token, Tokens
+from io_kafka.formats.token_nodes import Container, node_at
+from io_kafka.formats.tokens import STANDARD, Tokens
 
 _BEGIN, _END = "\ue000", "\ue001"
 """Around a number that is no BIGINT, while Python's encoder writes it as a string. A text that has one is left to the exact reader."""
@@ -114,44 +115,7 @@ def _exact_node(text: str) -> Node:
 
 def variant_at(tokens: Tokens) -> Node:
     """The value that begins with the current token. It raises Malformed at the token at which Spark's builder of variants does."""
-    root = _begin(tokens)
-    open_: list[list[Node] | Members] = [root] if isinstance(root, list) else []
-    while open_:
-        container = open_[-1]
-        if tokens.next() in (Token.END_OBJECT, Token.END_ARRAY):
-            _check_members(container)
-            open_.pop()
-            continue
-        name = tokens.name or ""
-        if tokens.current is Token.NAME:
-            _check_text(name)
-            tokens.next()
-        node = _begin(tokens)
-        if isinstance(container, Members):
-            container.append((name, node))
-        else:
-            container.append(node)
-        if isinstance(node, list):
-            open_.append(node)
-    return root
-
-
-def _begin(tokens: Tokens) -> Node:
-    """The scalar that is the current token, or a container that is still empty and open."""
-    match tokens.current:
-        case Token.STRING:
-            return _check_text(tokens.text())
-        case Token.NUMBER:
-            return tokens.number()
-        case Token.TRUE | Token.FALSE:
-            return tokens.current is Token.TRUE
-        case Token.NULL:
-            return None
-        case Token.START_OBJECT:
-            return Members()
-        case Token.START_ARRAY:
-            return []
-    raise Malformed("not JSON: a value is expected")
+    return node_at(tokens, _check_text, _check_members)
 
 
 def _check_text(text: str) -> str:
@@ -160,7 +124,7 @@ def _check_text(text: str) -> str:
     return text
 
 
-def _check_members(container: list[Node] | Members) -> None:
+def _check_members(container: Container) -> None:
     if isinstance(container, Members) and len(dict(container)) < len(container):
         names = [name for name, _ in container]
         twice = next(name for name in names if names.count(name) > 1)
