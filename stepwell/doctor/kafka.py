@@ -79,10 +79,11 @@ def log_checks(
     """The step log, whether a rescale is under way, as it has it, whether the databases that were `found` on this machine are its own, and
     whether the inputs hold what is read next. `written`: the topics that the project writes to."""
     name = log_topic_of(pipeline)
-    check = _log_topic_check(topics, name)
-    if check.found == TO_COME.format(name):
+    facts = _facts(topics, name)
+    check = _log_topic_check(topics, name, facts)
+    if facts is None:
         return lost_log_checks(LogTopic(name, None), None, pipeline, found) or [check]
-    if check.level == "FAIL":
+    if isinstance(facts, KafkaFault) or check.level == "FAIL":
         return [check]
     try:
         log = StepLogReader(KafkaSettings.parse(dict(settings)), name).read()
@@ -91,16 +92,11 @@ def log_checks(
         return [Check("step log", "FAIL", fault.message, fault.what_to_do)]
     except Fault as fault:
         return [Check("step log", "FAIL", fault.message, fault.what_to_do or "Look at the step log's topic.")]
-    facts = _facts(topics, name)
-    if isinstance(facts, TopicFacts) and (
-        lost := lost_log_checks(LogTopic(name, facts.topic_id), log, pipeline, found)
-    ):
-        return lost
-    return [check, *_layout_checks(log), *position_checks(topics, log)]
+    lost = lost_log_checks(LogTopic(name, facts.topic_id), log, pipeline, found)
+    return lost or [check, *_layout_checks(log), *position_checks(topics, log)]
 
 
-def _log_topic_check(topics: Topics, name: str) -> Check:
-    facts = _facts(topics, name)
+def _log_topic_check(topics: Topics, name: str, facts: TopicFacts | KafkaFault | None) -> Check:
     if isinstance(facts, KafkaFault):
         return _asked_in_vain(f"step log {name}", facts)
     if facts is None:
