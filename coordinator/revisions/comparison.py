@@ -39,7 +39,6 @@ from engine.analysis.history import (
 from engine.analysis.history_inputs import CannotFill
 from engine.analysis.marking import sources_below
 from engine.analysis.project_match import ProjectMatch, match_projects, nodes_with_state
-from engine.analysis.unrecoverable_views import unrecoverable_views
 from engine.model.circuit import Output, View
 from engine.model.filling import OF_FORMER, handle_of_project
 from engine.model.from_now import handle_of_files
@@ -191,11 +190,7 @@ class Comparison:
 
     def is_unrecoverable(self, name: str) -> bool:
         """Whether nothing tells what a view was, because it follows a watermark and nothing stores it."""
-        return self.found.ids.leaves[name] in self._unrecoverable
-
-    @cached_property
-    def _unrecoverable(self) -> frozenset[str]:
-        return unrecoverable_views(self.before.circuit)
+        return self.found.ids.leaves[name] in self.found.unrecoverable
 
     # outputs
 

@@ -11,7 +11,6 @@ from engine.analysis.definitions import definition_of
 from engine.analysis.project_match import ProjectMatch, nodes_with_state, relies_on_growth
 from engine.analysis.retraction import append_only_inputs
 from engine.analysis.stages import plan_stages
-from engine.analysis.unrecoverable_views import unrecoverable_views
 from engine.model.circuit import View
 from engine.model.rows import LastByKey, Map, Source
 
@@ -46,7 +45,6 @@ class Differences:
         self._grew = append_only_inputs(found.previous.circuit)
         self._places = plan_stages(found.now.circuit).input_colocation
         self._placed = plan_stages(found.previous.circuit).input_colocation
-        self._unrecoverable = unrecoverable_views(found.previous.circuit)
         self._states = frozenset(nodes_with_state(found.now.circuit))
 
     def of_view(self, view: int, previous: int) -> FirstDifference:
@@ -110,7 +108,9 @@ class Differences:
     def _of_unrecoverable(self, index: int) -> str:
         """The changed views that the node reads, if their former content cannot be recovered; empty if there are none."""
         leaves = self._found.ids.leaves
-        unrecoverable = sorted({name for name in self._changed_below(index) if leaves[name] in self._unrecoverable})
+        unrecoverable = sorted(
+            {name for name in self._changed_below(index) if leaves[name] in self._found.unrecoverable}
+        )
         return (
             f"it reads {', '.join(unrecoverable)}, whose former content over event time depends on how messages were divided into steps"
             if unrecoverable

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from engine.analysis.definitions import is_end
 from engine.analysis.identity import Identities, Named, identify, pair_nodes
@@ -59,6 +60,11 @@ class ProjectMatch:
         known = set(self.ids.leaves.values())
         return tuple(name for name in sorted(self.was.views) if name not in known)
 
+    @cached_property
+    def unrecoverable(self) -> frozenset[str]:
+        """The previous views of which neither state nor messages tell the content."""
+        return unrecoverable_views(self.previous.circuit)
+
     def check(self) -> None:
         """Asserts what makes kept state right: within a definition kept nodes read kept nodes alone, and nothing that is kept
         relies on growth behind a change."""
@@ -78,10 +84,9 @@ def match_projects(previous: Named, now: Named, read_otherwise: Collection[str] 
     was = identify(previous)
     ids = identify(now, was)
     young = _readers_of_tables(now.circuit, read_otherwise)
-    unrecoverable = unrecoverable_views(previous.circuit)
     while True:
         made = _with_young(previous, now, was=was, ids=ids, young=young)
-        more = _that_must_only_grow(made) | _kept_readers(made, unrecoverable)
+        more = _that_must_only_grow(made) | _kept_readers(made)
         if more <= young:
             made.check()
             return made
@@ -108,18 +113,21 @@ def _with_young(
     return ProjectMatch(previous, now, was=was, ids=ids, kept=found, disturbed=frozenset(disturbed))
 
 
-def _readers_of_tables(circuit: Circuit, handles: Collection[str]) -> frozenset[int]:
-    """The nodes that read the table of one of these sources. A Map that only selects columns is seen through."""
-    tables: set[int] = set()
-    readers: set[int] = set()
+def _readers(circuit: Circuit, read: Collection[int]) -> frozenset[int]:
+    """The nodes that read one of these. A Map that only selects columns is seen through."""
+    seen, readers = set(read), set[int]()
     for index, node in enumerate(circuit.nodes):
-        if isinstance(node, LastByKey) and node.handle in handles:
-            tables.add(index)
-        elif not tables.isdisjoint(node.inputs):
+        if not seen.isdisjoint(node.inputs):
             readers.add(index)
             if isinstance(node, Map) and node.selected is not None:
-                tables.add(index)
+                seen.add(index)
     return frozenset(readers)
+
+
+def _readers_of_tables(circuit: Circuit, handles: Collection[str]) -> frozenset[int]:
+    """The nodes that read the table of one of these sources."""
+    tables = circuit.nodes_of(LastByKey).items()
+    return _readers(circuit, [index for index, table in tables if table.handle in handles])
 
 
 def _that_must_only_grow(found: ProjectMatch) -> frozenset[int]:
@@ -137,22 +145,13 @@ def _that_must_only_grow(found: ProjectMatch) -> frozenset[int]:
     return frozenset(must)
 
 
-def _kept_readers(found: ProjectMatch, unrecoverable: Collection[str]) -> frozenset[int]:
-    """The kept nodes that read a changed view which was one of `unrecoverable`. A Map that only selects columns is seen through. An output is
-    not among them: it gets the difference itself, or is refused."""
-    names = {name for name in found.changed if found.ids.leaves[name] in unrecoverable}
-    changed: set[int] = set()
-    readers: set[int] = set()
-    for index, node in enumerate(found.now.circuit.nodes):
-        if isinstance(node, View) and node.name in names:
-            changed.add(index)
-        elif changed.isdisjoint(node.inputs) or isinstance(node, Output):
-            continue
-        elif index in found.kept:
-            readers.add(index)
-        elif isinstance(node, Map) and node.selected is not None:
-            changed.add(index)
-    return frozenset(readers)
+def _kept_readers(found: ProjectMatch) -> frozenset[int]:
+    """The kept nodes that read a changed view of which nothing tells the former content. An output is not among them: it receives the difference
+    itself, or is refused."""
+    views = [found.view(name) for name in found.changed if found.ids.leaves[name] in found.unrecoverable]
+    nodes = found.now.circuit.nodes
+    readers = _readers(found.now.circuit, views)
+    return frozenset(index for index in readers if index in found.kept and not isinstance(nodes[index], Output))
 
 
 def _is_solid(nodes: Sequence[Node], index: int, found: Collection[int]) -> bool:

@@ -1,6 +1,7 @@
 """Which of the topics that were recorded are gone, or have another one in their place: one comparison for whoever has records of topics.
 
-A topic is known by its id. One of the same name with another id was created after the former one was deleted, and has other messages.
+A topic is identified by its id. A topic that has the recorded name and another id was created after the recorded one was deleted, and has other
+messages.
 """
 
 from __future__ import annotations

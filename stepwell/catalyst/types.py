@@ -118,7 +118,7 @@ def _nested_type(spark: dict[str, Any]) -> pa.DataType:
 
 
 def struct_type(fields: Iterable[tuple[str, pa.DataType]]) -> pa.StructType:
-    """The struct with these fields. Raises UnsupportedType for the one that would be taken for a VARIANT."""
+    """The struct with these fields. Raises UnsupportedType if it has the form of a VARIANT."""
     made = pa.struct([pa.field(name, type_) for name, type_ in fields])
     if made == VARIANT:
         raise UnsupportedType(f"STRUCT<`{FIELD}`: STRING>")

@@ -785,7 +785,7 @@ EVOLUTION = (
         "readers-get-a-difference-over-event-time",
         "What reads a changed table over event time is kept, and gets a difference to rows that the table did not have.",
         "a changed project is as a fresh run of it",
-        (Edit("engine/analysis/project_match.py", "_kept_readers(made, unrecoverable)", "_kept_readers(made, ())"),),
+        (Edit("engine/analysis/project_match.py", " | _kept_readers(made)", ""),),
         ("tests/end_to_end/test_event_time.py::test_what_reads_a_changed_table_over_event_time_has_its_new_rows[a]",),
     ),
 )

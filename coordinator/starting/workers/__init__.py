@@ -1,1 +1,1 @@
-"""The workers: which databases there are, who becomes which worker, and which version all of them open."""
+"""The workers: which databases there are, which candidate becomes which worker, and which version all of them open."""

@@ -34,7 +34,7 @@ from storage.errors import DatabaseExists
 
 @dataclass(frozen=True, kw_only=True)
 class StartOrders:
-    """`copier` and `folds` begin anew with the database."""
+    """`copier` and `folds` are reset when the database is opened."""
 
     state: WorkerState
     mesh: Mesh
