@@ -31,6 +31,7 @@ from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit
 from stepwell.lowering.expressions.instead import INSTEAD
 from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
+from stepwell.lowering.lost_columns import refuse_lost_column
 from stepwell.lowering.relation import PlanOutput, Relation, pass_on
 from stepwell.lowering.subqueries import refuse_subqueries, take_out
 from stepwell.lowering.trees import (
@@ -310,6 +311,8 @@ class Lowering:
         def resolve(identifier: int) -> tuple[int, pa.DataType]:
             if identifier in self.values.ids:
                 return self.values.column(identifier, values, len(types))
+            if identifier not in columns:
+                refuse_lost_column(self._open[0] if self._open else self.plan, identifier)
             position = columns.index(identifier)
             return position, types[position]
 

@@ -193,6 +193,28 @@ def test_a_users_first_beside_a_drop_duplicates_is_an_aggregate(
     assert sum(isinstance(node, Deduplicate) for node in circuit.nodes) == 1
 
 
+def test_a_column_that_sparks_optimiser_has_lost_is_a_refusal_and_a_materialized_view_is_the_way_out(
+    spark: SparkSession,
+) -> None:
+    def distinct(session: SparkSession) -> DataFrame:
+        return session.table("t").select("a", "s").dropDuplicates(["s"])
+
+    def read_directly(session: SparkSession) -> DataFrame:
+        distinct(session).createOrReplaceTempView("distinct_rows")
+        return session.sql(query.format("distinct_rows"))
+
+    query = "SELECT CAST(NULL AS BOOLEAN) AS x FROM u, LATERAL (SELECT e.a FROM {} e WHERE u.a = e.a) l"
+    bench = Workbench(spark).tables("t", "u").view("before", distinct).view("v", read_directly)
+    (error,) = survey(bench.project()).errors
+    assert isinstance(error, UnsupportedError) and "leaves out the column a" in str(error)
+    lower(bench.beside().view("before", distinct).view("v", query.format("before")).project())
+    session = spark.newSession()
+    session.sql("SELECT 1L AS a, 'x' AS s").createOrReplaceTempView("t")
+    session.sql("SELECT 1L AS a, 'x' AS s").createOrReplaceTempView("u")
+    with pytest.raises(Exception, match="INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND"):
+        read_directly(session).collect()
+
+
 def test_a_mistake_of_ours_has_its_exit_code_also_among_other_errors() -> None:
     refused, mistake = UnsupportedError("refused"), OwnMistake.of(IndexError("nobody foresaw this"), "v", None)
     assert exit_code_of(mistake) == exit_code_of(ProjectErrors([refused, mistake])) == ExitCode.INTERNAL
