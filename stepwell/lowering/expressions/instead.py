@@ -29,7 +29,6 @@ INSTEAD = {
     "CsvToStructs": Instead("CAST(split(s, ',')[0] AS INT)", "quotes have no meaning there"),
     "StructsToCsv": Instead("concat_ws(',', a, b)", "nothing is quoted, and NULLs are left out"),
     "schema_of_variant": Instead("to_json(parse_json(s))", "its text shows what the value has"),
-    "ToVariantObject": Instead("parse_json(to_json(struct(a, b)))", "its values are those of JSON"),
     "sentences": Instead("split(s, '[^\\\\w]+')", "as one list of words"),
     "quote": Instead("concat('\\'', replace(s, '\\'', '\\\\\\''), '\\'')"),
 }

@@ -51,9 +51,9 @@ REFUSED = {
     "SELECT approx_count_distinct(parse_json(s)) AS n FROM t": "values of type VARIANT are compared here",
     "SELECT a, collect_set(parse_json(s)) OVER (PARTITION BY a) AS n FROM t": "values of type VARIANT are compared here",
     "SELECT schema_of_variant_agg(parse_json(s)) AS n FROM t": "the aggregate function schema_of_variant_agg",
-    "SELECT a, value FROM t, LATERAL variant_explode(parse_json(s))": "the function VariantExplode",
     "SELECT variant_insert(parse_json(s), '$.a', 1) AS v FROM t": "VariantInsert",
     "SELECT CAST(ts AS VARIANT) AS v FROM t": "TIMESTAMP to VARIANT",
+    "SELECT to_variant_object(struct(a, ts)) AS v FROM t": "TIMESTAMP to VARIANT",
     "SELECT max_by(a, to_number(s, '999')) AS x, min_by(a, struct(b, b)) AS y FROM t": "ToNumber",
 }
 
@@ -101,7 +101,6 @@ ADVISED = {
     "SELECT from_csv(s, 'a int') AS x FROM t": "CsvToStructs",
     "SELECT to_csv(struct(a, b)) AS x FROM t": "StructsToCsv",
     "SELECT schema_of_variant(parse_json(s)) AS x FROM t": "schema_of_variant",
-    "SELECT to_variant_object(struct(a, b)) AS x FROM t": "ToVariantObject",
     "SELECT sentences(s) AS x FROM t": "sentences",
     "SELECT quote(s) AS x FROM t": "quote",
 }
