@@ -37,7 +37,7 @@ from coordinator.core import Core, StoreBlocks
 from coordinator.goal import Goal
 from coordinator.loop_part import LoopPart, Recovered
 from coordinator.requests import Requests
-from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
+from coordinator.rescale.actions import AddWorkers, Cut, LogRescale, RemoveWorkers
 from coordinator.rescale.rescaling import Rescaling
 from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
@@ -336,7 +336,7 @@ class RevisionRun:
                 case LogIntent() | Freeze() | Fold() | Complete():
                     self._checkpoints.do(action, core, crew, self._rescaling.births)
                     show_workers(crew, self._board)
-                case LogRescale() | Staff() | Cut() | Bury():
+                case LogRescale() | AddWorkers() | Cut() | RemoveWorkers():
                     self._rescaling.do(action, core, crew)
                     show_workers(crew, self._board)
                 case (

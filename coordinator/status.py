@@ -88,7 +88,7 @@ class Status:
     """The host, the process id, the folder of databases and the free bytes of its disk, of each."""
     layout: dict[str, Any] = field(default_factory=dict)
     """The owners of the slots, the rescale under way, the last one that was settled, and by mode how fast the last one has moved and how long no
-    step could begin (rescale/view.py)."""
+    step could begin (rescale/rescale_shown.py)."""
     layout_fault: str | None = None
     """Why the last rescale could not begin."""
     transition: dict[str, Any] | None = None

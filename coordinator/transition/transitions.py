@@ -311,7 +311,7 @@ class Transitions(LoopPart):
         pairs = zip(measured, sizes, strict=True)
         differences = tuple(ViewDifference(of.view, size.come, size.gone) for of, size in pairs)
         self.machine.measured(differences, holds, reads_again=bool(phase.intent.again))
-        reached("ready")
+        reached("switch.ready")
 
     def _clear(self, crew: Crew) -> None:
         phase = self._writer.state.revisions.phase

@@ -15,7 +15,15 @@ from tests.simulator.scheduler import Process
 from tests.simulator.test_scenarios import MANY_KEYS, ROWS, WEATHER, SpreadScript
 
 FORMER, OTHER = "host0", "host1"
-POINTS = ("layout.intended", "born", "copy.sent", "cut.exported", "cut.done", "settle.completed", "bury.renamed")
+POINTS = (
+    "layout.intended",
+    "workers.created",
+    "copy.sent",
+    "cut.exported",
+    "cut.done",
+    "settle.completed",
+    "bury.renamed",
+)
 
 
 class Hosts(SpreadScript):

@@ -415,7 +415,7 @@ def test_what_is_new_fails_and_the_project_in_force_goes_on(
         assert world.oracle.seen[turn] == 1
 
 
-@pytest.mark.parametrize("point", ["revision.intended", "ready", "switch.recorded"])
+@pytest.mark.parametrize("point", ["revision.intended", "switch.ready", "switch.recorded"])
 def test_a_topic_that_only_the_next_project_reads_expires_and_the_project_in_force_goes_on(point: str) -> None:
     """Before it is read again, or between that and the step of the switch, which takes the switch back."""
     world = Script()
@@ -448,7 +448,7 @@ def test_messages_expire_while_they_are_read_again_and_what_a_user_asks_then_is_
         world.send()
         run = world.start(available_now=True)
         world.ask_transition(run)
-        world.at[run.name, "ready"] = lambda: pytest.fail("it has all messages")
+        world.at[run.name, "switch.ready"] = lambda: pytest.fail("it has all messages")
 
         def expire() -> None:
             for where, end in world.oracle.needless.items():
@@ -633,7 +633,7 @@ def test_a_project_that_looks_different_goes_on_after_an_abort() -> None:
             world.runs[run].ask("pause")
             world.ask_turn(run, "abort")
 
-        world.at[run.name, "ready"] = give_up
+        world.at[run.name, "switch.ready"] = give_up
         world.at[run.name, "revision.settled"] = lambda: world.runs[run].ask("stop")
         world.run_to_the_end()
         assert world.ended[run] is None and world.oracle.seen["abort"] == 1
@@ -651,7 +651,7 @@ def test_a_run_goes_on_with_a_transition_whatever_is_in_the_files() -> None:
         world.send()
         run = world.start(available_now=True)
         world.ask_transition(run)
-        for point in ("program.adopted", "ready", "clear.inside"):
+        for point in ("program.adopted", "switch.ready", "clear.inside"):
             world.at[run.name, point] = lambda: world.kill(world.acting(), "by the script")
             world.run_to_the_end()
             assert isinstance(world.ended[run], KeyError), f"{point} is not reached"

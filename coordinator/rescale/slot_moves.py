@@ -10,7 +10,7 @@ from base.slots import NO_SLOTS, SlotSet, drop_empty
 Owned = Mapping[int, SlotSet]
 """The slots of each worker, also of those without any."""
 
-Ways = Mapping[tuple[int, int], SlotSet]
+SlotMoves = Mapping[tuple[int, int], SlotSet]
 """The slots that go from a source to a destination."""
 
 
@@ -22,7 +22,7 @@ class Portion(NamedTuple):
     destination: int
 
 
-def moves(owned: Owned, target: Owned) -> dict[tuple[int, int], SlotSet]:
+def slot_moves(owned: Owned, target: Owned) -> dict[tuple[int, int], SlotSet]:
     """The slots that have to go from one worker to another, by (source, destination)."""
     found: dict[tuple[int, int], SlotSet] = {}
     for source, slots in owned.items():
@@ -32,9 +32,9 @@ def moves(owned: Owned, target: Owned) -> dict[tuple[int, int], SlotSet]:
     return found
 
 
-def slots_of(ways: Ways) -> SlotSet:
+def slots_of(moves: SlotMoves) -> SlotSet:
     """All slots that go anywhere."""
-    return SlotSet.of(span for slots in ways.values() for span in slots.ranges)
+    return SlotSet.of(span for slots in moves.values() for span in slots.ranges)
 
 
 def slots_to_leave(owned: Owned, target: Owned) -> dict[int, SlotSet]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from base.slots import NO_SLOTS, SlotSet
-from coordinator.rescale.ways import Portion, Ways
+from coordinator.rescale.slot_moves import Portion, SlotMoves
 from engine.errors import TaskLost
 from engine.resident.crew import Crew
 from engine.resident.messages import CopySlots
@@ -28,17 +28,17 @@ time. With one, the source would wait whenever a step takes longer than the copy
 @dataclass
 class _Flow:
     """The copies of one source, from the first order on. `to`: the destination of the present portion, or of the last one. `offered`: the slots
-    from which the source has chosen it. `is_asked`: whether an order is carried out. `is_open`: whether the portion is to be copied still; so
-    many bytes of it were."""
+    from which the source has chosen it. `has_order`: whether it carries out an order. `is_open`: whether a part of the portion is left to
+    copy. `portion_bytes`: how much of it was copied."""
 
     to: int
     offered: SlotSet
-    is_asked: bool = True
+    has_order: bool = True
     is_open: bool = True
     portion_bytes: int = 0
 
 
-class Copying:
+class SlotCopies:
     """The copies that workers make in the background during one run."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Copying:
 
     @property
     def _is_under_way(self) -> bool:
-        return any(flow.is_asked for flow in self._flows.values())
+        return any(flow.has_order for flow in self._flows.values())
 
     def take(self, crew: Crew) -> tuple[int, list[Portion]]:
         """(how many bytes were copied since the last call, the portions that are copied now). Raises TaskLost, and the fault of a worker."""
@@ -66,7 +66,7 @@ class Copying:
             flow = self._flows[source]
             if answer.slots == NO_SLOTS or not answer.slots.is_within(flow.offered):
                 raise TaskLost(f"worker {source} was to copy some of {flow.offered}, and has copied {answer.slots}")
-            flow.is_asked, flow.is_open = False, not answer.is_done
+            flow.has_order, flow.is_open = False, not answer.is_done
             flow.portion_bytes += answer.moved_bytes
             copied_bytes += answer.moved_bytes
             if answer.is_done:
@@ -74,19 +74,19 @@ class Copying:
                 self._bytes[portion] = flow.portion_bytes
         return copied_bytes, done
 
-    def begin(self, crew: Crew, ways: Ways, copied: Sequence[Portion], bytes_wanted: int) -> None:
-        """Lets each source go on that does not copy now. `ways`: all that has to move. `copied`: what waits for its cut. `bytes_wanted`: of a
+    def begin(self, crew: Crew, moves: SlotMoves, copied: Sequence[Portion], bytes_wanted: int) -> None:
+        """Lets each source go on that does not copy now. `moves`: all that has to move. `copied`: what waits for its cut. `bytes_wanted`: of a
         portion."""
         assert not self._is_over, "copies are to be discarded"
-        left = dict(ways)
+        left = dict(moves)
         for portion in copied:
             ends = portion.source, portion.destination
             left[ends] = left[ends].minus(portion.slots)
-        for source in sorted({source for source, _ in ways}):
+        for source in sorted({source for source, _ in moves}):
             flow = self._flows.get(source)
-            if flow is not None and (flow.is_asked or flow.is_open):
-                if not flow.is_asked:
-                    flow.is_asked = True
+            if flow is not None and (flow.has_order or flow.is_open):
+                if not flow.has_order:
+                    flow.has_order = True
                     self._order(crew, source, flow, bytes_wanted)
                 continue
             to = _next(
@@ -109,8 +109,9 @@ class Copying:
         """The rescale is over, or leads somewhere else: what was copied and has not moved is of no use any more."""
         self._is_over = self.has_begun
 
-    def look(self, crew: Crew) -> bool:
-        """Discards the copies if they are of no use. Returns False as long as a source that copies keeps it from that."""
+    def discard_if_over(self, crew: Crew) -> bool:
+        """Discards the copies if they are of no use. Returns whether copies may be begun. That has to wait while copies are to be discarded and
+        a source still copies."""
         if not self._is_over:
             return True
         self.take(crew)

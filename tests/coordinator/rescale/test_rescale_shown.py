@@ -15,7 +15,7 @@ from coordinator.rescale.layout_shown import (
     MemberShown,
     RateShown,
 )
-from coordinator.rescale.view import RescaleView
+from coordinator.rescale.rescale_shown import RescaleView
 
 
 def test_a_pause_begins_with_the_first_action_of_the_change() -> None:

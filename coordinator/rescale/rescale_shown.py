@@ -21,22 +21,22 @@ from coordinator.rescale.layout_shown import (
 )
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
+    AddingWorkers,
     AllMoved,
-    Burying,
     Idle,
     Moving,
     MovingCold,
     MovingPortions,
     MovingRounds,
     Phase,
-    RescaleCourse,
-    Staffing,
+    RemovingWorkers,
+    RescaleBookkeeping,
     UnderWay,
     WantedRescale,
     Weighing,
 )
 from coordinator.rescale.progress import RescaleProgress
-from coordinator.rescale.ways import slots_to_leave
+from coordinator.rescale.slot_moves import slots_to_leave
 from coordinator.status import StatusBoard
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.layout_records import RescaleMode
@@ -113,7 +113,7 @@ class RescaleView:
             for worker, slots in sorted(self._machine.owned.items())
         }
         change: ChangeShown | None = None
-        if not isinstance(self._machine.phase, Idle | Burying):
+        if not isinstance(self._machine.phase, Idle | RemovingWorkers):
             change = self._shown_rescale(self._machine.phase)
             self._under_way = change.change
         elif self._under_way is not None:
@@ -134,12 +134,12 @@ class RescaleView:
         self._board.update(layout=shown.to_json())
 
     def _note_rate(self, mode: RescaleMode) -> None:
-        """For plans. A rescale that has moved little says more of messages than of bytes."""
+        """Remembers the rate for `layout plan`, unless too little moved for the rate to be one of bytes."""
         progress = self.progress
         if progress.bytes_per_s is not None and progress.moved_bytes >= MEASURED_BYTES_MIN:
             self._measured[mode] = RateShown(round(progress.bytes_per_s), round(progress.longest_pause_ms, 1))
 
-    def _shown_rescale(self, phase: WantedRescale | Staffing | Weighing | Moving | AllMoved) -> ChangeShown:
+    def _shown_rescale(self, phase: WantedRescale | AddingWorkers | Weighing | Moving | AllMoved) -> ChangeShown:
         log = self._state
         aim = phase.wish.aim if isinstance(phase, WantedRescale) else phase.aim
         target, strategy = aim.target, aim.strategy
@@ -158,7 +158,7 @@ class RescaleView:
         return ChangeShown(
             change=change,
             state=state_text(phase),
-            is_paused=isinstance(phase, UnderWay) and phase.course.is_paused,
+            is_paused=isinstance(phase, UnderWay) and phase.bookkeeping.is_paused,
             slots_left=left,
             cut_bytes_max=None if log.rescale is None else self._budget.bytes_max(strategy),
             numbers={**self.progress.done_numbers(self._monotonic()), **self.progress.left_numbers()},
@@ -168,16 +168,16 @@ class RescaleView:
 def state_text(phase: Phase) -> str:
     """What a rescale is at in this phase, in a word; empty without one."""
     match phase:
-        case Idle() | Burying():
+        case Idle() | RemovingWorkers():
             return ""
-        case UnderWay(course=RescaleCourse(is_paused=True)):
+        case UnderWay(bookkeeping=RescaleBookkeeping(is_paused=True)):
             return "paused"
-        case WantedRescale() | Staffing() | Weighing():
+        case WantedRescale() | AddingWorkers() | Weighing():
             return "starting"
         case MovingPortions(copied_portions=()):
             return "copying"
         case MovingCold() | MovingPortions() | MovingRounds():
-            return "resting" if phase.course.steps_due else "moving"
+            return "resting" if phase.bookkeeping.steps_due else "moving"
         case AllMoved():
             return "settling"
         case _:
