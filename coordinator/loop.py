@@ -41,7 +41,7 @@ from coordinator.rescale.actions import AddWorkers, Cut, LogRescale, RemoveWorke
 from coordinator.rescale.rescaling import Rescaling
 from coordinator.revisions.document import Revision
 from coordinator.revisions.former import former_project
-from coordinator.running.owner_file import OwnerFile
+from coordinator.running.circuit_json import CircuitJson
 from coordinator.running.plan_topic import PlanTopic
 from coordinator.running.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.running.recovery import Recovery
@@ -70,7 +70,7 @@ from coordinator.transition.machine import (
     LookAtTopics,
     MeasureWhatDiffers,
 )
-from coordinator.transition.reread_portions import ReadingAgain
+from coordinator.transition.reread_portions import RereadPortions
 from coordinator.transition.step_faults import FAULTS_A_TRANSITION_MAY_CAUSE
 from coordinator.transition.transitions import Transitions
 from engine.analysis.column_names import input_names, with_names
@@ -197,7 +197,7 @@ class RevisionRun:
             plan,
             self._transitions.portions,
             counted=running.counted,
-            reading=ReadingAgain(self._topics, running.again) if running.again else None,
+            rereads=RereadPortions(self._topics, running.again) if running.again else None,
             before=running.before,
         )
         made = Inputs(spec, plan, topics, new_nodes, log, board=board, former=former)
@@ -205,7 +205,7 @@ class RevisionRun:
         return made
 
     def _recover_and_loop(self, course: Course) -> None:
-        recoveries, owner = Recoveries(), OwnerFile(self._files, course)
+        recoveries, circuit_json = Recoveries(), CircuitJson(self._files, course)
         while True:
             try:
                 self._start_again(course)
@@ -216,7 +216,7 @@ class RevisionRun:
                         self._recovery.open_latest_checkpoint(crew, inputs, course, self._goal), crew
                     )
                     self._outside.freeze_memory()
-                    self._loop(core, crew, inputs, course, owner)
+                    self._loop(core, crew, inputs, course, circuit_json)
                 return
             except Redivided as again:
                 self._checkpoints.give_up_fold(may_be_the_cause=False)
@@ -281,7 +281,7 @@ class RevisionRun:
             answers=running.answers,
             portions=self._transitions.portions,
             bell=self._bell,
-            is_unwanted=lambda: self._in_force.wants_abort,
+            wants_abort=lambda: self._in_force.wants_abort,
         )
 
     def _adopt(self, step: int, core: Core, crew: Crew, course: Course) -> tuple[Inputs, Stepping]:
@@ -301,11 +301,11 @@ class RevisionRun:
         """Whether something is under way beside the steps whose answers the loop has to look for."""
         return self._requests.questions.are_waiting or any(part.awaits_answers for part in self._of_loop)
 
-    def _loop(self, core: Core, crew: Crew, inputs: Inputs, course: Course, owner: OwnerFile) -> None:
+    def _loop(self, core: Core, crew: Crew, inputs: Inputs, course: Course, circuit_json: CircuitJson) -> None:
         steps = self._make_stepping(course.start, inputs)
         while True:
             blocked = self._look_around(core, crew)
-            owner.keep(self._writer.state)
+            circuit_json.keep(self._writer.state)
             inputs.allow(
                 ahead=not core.is_transition_due(self._writer.state), filling=not self._writer.state.revisions.is_paused
             )

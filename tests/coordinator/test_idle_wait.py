@@ -124,7 +124,7 @@ def idle_stepping(waits: Waits, monkeypatch: pytest.MonkeyPatch, bell: Bell | No
         answers=unused,
         portions=unused,
         bell=bell,
-        is_unwanted=lambda: False,
+        wants_abort=lambda: False,
     ), inputs
 
 

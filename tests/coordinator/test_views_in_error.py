@@ -13,12 +13,12 @@ from coordinator.stepping.views_in_error import (
     check_answers,
     count_all,
     error_texts,
+    errors_after,
     errors_before,
     is_release_due,
     next_counting,
-    of_division,
-    totals,
     views_before,
+    withholding_of_step,
     without_absent_nodes,
 )
 from engine.errors import DataError
@@ -84,8 +84,8 @@ def test_a_step_that_is_divided_again_counts_every_node_that_can_be_counted() ->
         record.ranges,
     )
     assert again.counts_more_than(record)
-    assert of_division(PLAN, again).held == {"tens", "counts"}
-    assert of_division(PLAN, again).outputs == {"tens", "counts", "all"}
+    assert withholding_of_step(PLAN, again).held == {"tens", "counts"}
+    assert withholding_of_step(PLAN, again).outputs == {"tens", "counts", "all"}
 
 
 def test_nodes_without_error_rows_are_not_counted_any_more_and_their_outputs_are_released() -> None:
@@ -117,15 +117,16 @@ def test_a_division_ahead_counts_the_nodes_of_the_division_before_it() -> None:
 
 
 def test_the_error_rows_of_the_steps_are_added() -> None:
-    one = totals(PLAN, 3, (), {MAP: ErrorRows(2, 0xF, "first"), COUNTS: ErrorRows(0, 0, "")})
+    one = errors_after(PLAN, 3, (), {MAP: ErrorRows(2, 0xF, "first"), COUNTS: ErrorRows(0, 0, "")})
     assert one == (NodeErrors(node=OF_MAP, since=3, rows=2, checksum=f"{0xF:016x}", example="first"),)
-    two = totals(PLAN, 4, one, {MAP: ErrorRows(-1, (1 << 64) - 1, ""), COUNTS: ErrorRows(1, 5, "second")})
+    two = errors_after(PLAN, 4, one, {MAP: ErrorRows(-1, (1 << 64) - 1, ""), COUNTS: ErrorRows(1, 5, "second")})
     assert [(e.node, e.since, e.rows, e.checksum[-1], e.example) for e in two] == [
         (OF_MAP, 3, 1, "e", "first"),
         (OF_COUNTS, 4, 1, "5", "second"),
     ]
     assert (
-        totals(PLAN, 5, two, {MAP: ErrorRows(-1, (1 << 64) - 14, ""), COUNTS: ErrorRows(-1, (1 << 64) - 5, "")}) == ()
+        errors_after(PLAN, 5, two, {MAP: ErrorRows(-1, (1 << 64) - 14, ""), COUNTS: ErrorRows(-1, (1 << 64) - 5, "")})
+        == ()
     )
 
 
@@ -133,13 +134,13 @@ def test_rows_of_before_a_revision_are_over_when_none_is_left() -> None:
     """They go with other columns than they came with, so that their checksums differ."""
     before = (errors(OF_MAP, since=1),)
     gone = {MAP: ErrorRows(-1, 5, "")}
-    (left,) = totals(PLAN, 6, before, gone, revision_since=1)
+    (left,) = errors_after(PLAN, 6, before, gone, revision_since=1)
     assert (left.node, left.rows) == (OF_MAP, 0), "rows that came and go in one revision have one checksum"
-    assert totals(PLAN, 6, before, gone, revision_since=2) == ()
-    assert totals(PLAN, 7, (left,), {}, revision_since=7) == (), "a former release has recorded it"
+    assert errors_after(PLAN, 6, before, gone, revision_since=2) == ()
+    assert errors_after(PLAN, 7, (left,), {}, revision_since=7) == (), "a former release has recorded it"
     record = step(6, 6).model_copy(update={"errors": (left,)})
     assert without_absent_nodes(PLAN, record, 1) == record and without_absent_nodes(PLAN, record, 2).errors == ()
-    assert totals(PLAN, 6, (errors(OF_MAP, rows=2),), gone, revision_since=2)[0].rows == 1
+    assert errors_after(PLAN, 6, (errors(OF_MAP, rows=2),), gone, revision_since=2)[0].rows == 1
 
 
 def test_the_errors_in_a_state_are_those_after_the_step_before_it() -> None:
@@ -198,7 +199,7 @@ def test_a_record_of_a_division_says_what_is_counted() -> None:
     record = DivisionRecord.model_validate_json(
         division(1, 10, 12).with_counted(0, (OF_MAP,), frozenset()).model_dump_json()
     )
-    assert of_division(PLAN, record).nodes == {MAP}
+    assert withholding_of_step(PLAN, record).nodes == {MAP}
 
 
 def test_error_rows_of_a_node_that_the_circuit_lacks_withhold_nothing() -> None:

@@ -358,8 +358,8 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        crew.steps.give(self._input(crew, under_way))\n        core.given(",
-                "        given = self._input(crew, under_way)\n"
+                "        crew.steps.give(self._step_input(crew, under_way))\n        core.given(",
+                "        given = self._step_input(crew, under_way)\n"
                 '        crew.steps.give(StepInput(**{**vars(given), "on_error": dict(self._spec.on_error)}))\n        core.given(',
             ),
         ),

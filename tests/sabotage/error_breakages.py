@@ -80,7 +80,7 @@ ERRORS = (
         (
             Edit(
                 VIEWS,
-                "    if not is_drained:\n        return Counting(tuple(node for node in log.counted if plan.index(node) is not None), ())\n",
+                "    if not is_drained:\n        return Counting(tuple(node for node in log.counted if numbered.index(node) is not None), ())\n",
                 "",
             ),
         ),
@@ -100,8 +100,8 @@ ERRORS = (
         (
             Edit(
                 VIEWS,
-                "released = {handle for number, handle in outputs_by_number(plan).items() if number in held}",
-                "released = set(held.values()) & set(outputs_by_number(plan).values())",
+                "released = {handle for number, handle in outputs_by_number(numbered).items() if number in withheld}",
+                "released = set(withheld.values()) & set(outputs_by_number(numbered).values())",
             ),
         ),
         (

@@ -314,7 +314,7 @@ EVOLUTION = (
         (
             Edit(
                 "coordinator/stepping/views_in_error.py",
-                "{plan.numbers[index]: change for index, change in changes.items()}",
+                "{numbered.numbers[index]: change for index, change in changes.items()}",
                 "changes",
             ),
         ),

@@ -137,7 +137,11 @@ LED_OVER = (
         "released-by-the-next-circuit",
         "At a switch an output is not released if nothing in the next circuit says why it was withheld.",
         BATCH,
-        (Edit(VIEWS, "outputs_by_number(before or plan, log.counted)", "outputs_by_number(plan, log.counted)"),),
+        (
+            Edit(
+                VIEWS, "outputs_by_number(before or numbered, log.counted)", "outputs_by_number(numbered, log.counted)"
+            ),
+        ),
         (f"{TEST_FAULTS}::test_a_corrected_view_is_released_with_what_its_output_has_kept",),
     ),
     Breakage(

@@ -23,8 +23,8 @@ PASSAGES = (
         (
             Edit(
                 STEPPING,
-                "            filled=_filled_in(program),\n",
-                "            filled=_filled_in(program)\n"
+                "            filled=_feed_positions(program),\n",
+                "            filled=_feed_positions(program)\n"
                 "            if record.step >= self._writer.state.steps\n"
                 "            else (self._writer.state.filled,) * 2,\n",
             ),

@@ -17,7 +17,7 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/stepping/inputs.py",
-                "division = None if self._is_pause_of_switch(log, step) else",
+                "division = None if self._reads_nothing_at_switch(log, step) else",
                 "division =",
             ),
         ),
@@ -684,13 +684,13 @@ TRANSITIONS = (
         "a transition comes to an end",
         (
             Edit(
-                "coordinator/stepping/unending_step.py",
+                "coordinator/stepping/stuck_filling.py",
                 "        if now - self._since > ABORT_SECONDS:\n",
                 "        if now < self._since:\n",
             ),
         ),
         (
-            "tests/coordinator/test_unending_step.py::test_a_step_is_given_up_as_soon_as_an_abort_has_waited_long_enough",
+            "tests/coordinator/test_stuck_filling.py::test_a_step_is_given_up_as_soon_as_an_abort_has_waited_long_enough",
             "tests/end_to_end/test_transition_faults.py::test_an_abort_ends_a_step_in_which_a_function_never_ends",
         ),
     ),

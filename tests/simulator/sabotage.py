@@ -344,7 +344,7 @@ def step_run_twice() -> Iterator[None]:
 
     def collect(self: Any, action: Collect, at: Core, workers: Any) -> None:
         workers.steps.collect(action.step)
-        workers.steps.give(self._input(workers, self._under_way))
+        workers.steps.give(self._step_input(workers, self._under_way))
         real(self, action, at, workers)
 
     def begin_step(self: states.StepState, step: int) -> None:
@@ -973,14 +973,14 @@ def _attribute(kind: type, name: str) -> Iterator[None]:
 @contextmanager
 def replay_that_counts_no_errors() -> Iterator[None]:
     """A step is replayed as if its division did not say whose error rows it counts."""
-    real = stepping.of_division
+    real = stepping.withholding_of_step
 
     with _replays() as replays:
 
-        def of_division(pipeline: Any, record: Any) -> Any:
+        def withholding_of_step(pipeline: Any, record: Any) -> Any:
             return NOTHING_WITHHELD if record.step in replays else real(pipeline, record)
 
-        with broken(stepping, "of_division", of_division):
+        with broken(stepping, "withholding_of_step", withholding_of_step):
             yield
 
 

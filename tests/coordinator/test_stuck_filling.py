@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.requests import Requests
 from coordinator.revisions.requests import TurnTransition
-from coordinator.stepping.unending_step import ABORT_SECONDS, UnendingStep
+from coordinator.stepping.stuck_filling import ABORT_SECONDS, StuckFilling
 from engine.errors import TaskLost
 
 
@@ -19,7 +19,7 @@ class Clock:
 
 def test_a_step_is_given_up_as_soon_as_an_abort_has_waited_long_enough() -> None:
     requests, clock = Requests(), Clock()
-    step = UnendingStep(7, lambda: requests.abort_waits, clock)
+    step = StuckFilling(7, lambda: requests.abort_waits, clock)
     step.look()
     clock.now += 10 * ABORT_SECONDS  # a slow step alone is no reason
     step.look()
@@ -35,7 +35,7 @@ def test_a_step_is_given_up_as_soon_as_an_abort_has_waited_long_enough() -> None
 @pytest.mark.parametrize("what", ["pause", "resume", "switch"])
 def test_another_request_gives_up_no_step(what: str) -> None:
     requests, clock = Requests(), Clock()
-    step = UnendingStep(7, lambda: requests.abort_waits, clock)
+    step = StuckFilling(7, lambda: requests.abort_waits, clock)
     requests.revision.put(TurnTransition(what))  # type: ignore[arg-type]
     for _ in range(3):
         step.look()
@@ -44,7 +44,7 @@ def test_another_request_gives_up_no_step(what: str) -> None:
 
 def test_an_abort_that_was_taken_waits_no_more() -> None:
     requests, clock = Requests(), Clock()
-    step = UnendingStep(7, lambda: requests.abort_waits, clock)
+    step = StuckFilling(7, lambda: requests.abort_waits, clock)
     requests.revision.put(TurnTransition("abort"))
     step.look()
     requests.revision.take()

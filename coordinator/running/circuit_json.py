@@ -1,4 +1,4 @@
-"""When circuit.json (coordinator/starting/workers/circuit_file.py) is written again."""
+"""Decides when circuit.json (coordinator/starting/workers/circuit_file.py) is written again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coordinator.transition.course import Course
 from io_kafka.step_log.state import StepLogState
 
 
-class OwnerFile:
+class CircuitJson:
     """Keeps circuit.json as the step log has it: the databases of the layout, and the circuit whose views the last checkpoint has."""
 
     def __init__(self, files: PipelineSpec, course: Course) -> None:

@@ -1,4 +1,4 @@
-"""Gives up a step in which new nodes of a transition do not end, once a user wants the transition aborted.
+"""Gives up a step that fills new nodes whose user functions never return, once a user wants the transition aborted.
 
 A function of the user's that loops uses CPU, so its worker counts as one that makes progress, and its step never ends. Requests are taken
 between two steps. So the abort that would help could not be taken either. The workers are given up then as if they were lost, and the abort
@@ -15,11 +15,12 @@ ABORT_SECONDS = 20.0
 """How long an abort waits for a step. The command that asks for it waits a minute, and new workers are there some seconds later."""
 
 
-class UnendingStep:
-    """One step that fills. `is_unwanted`: whether a user wants the transition aborted. `monotonic`: a clock, in seconds."""
+class StuckFilling:
+    """A step that fills new nodes, while the workers have it. `wants_abort`: whether a user wants the transition aborted. `monotonic`: a clock,
+    in seconds."""
 
-    def __init__(self, step: int, is_unwanted: Callable[[], bool], monotonic: Callable[[], float]) -> None:
-        self._step, self._is_unwanted, self._monotonic = step, is_unwanted, monotonic
+    def __init__(self, step: int, wants_abort: Callable[[], bool], monotonic: Callable[[], float]) -> None:
+        self._step, self._is_unwanted, self._monotonic = step, wants_abort, monotonic
         self._since: float | None = None
 
     def look(self) -> None:
