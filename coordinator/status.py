@@ -96,9 +96,9 @@ class Status:
     transition_last: dict[str, Any] | None = None
     """How the last transition has ended."""
     store: dict[str, Any] | None = None
-    """The checkpoint store (storing/view.py); None without one."""
+    """The checkpoint store (storing/store_shown.py); None without one."""
     automatic: dict[str, Any] | None = None
-    """How Stepwell chooses the number of workers (automatic/view.py); None if it does not."""
+    """How Stepwell chooses the number of workers (automatic/automatic_shown.py); None if it does not."""
     recoveries: int = 0
     recovery_ms: float = 0.0
     error: str | None = None

@@ -33,7 +33,7 @@ from coordinator.rescale.slot_moves import Portion
 from coordinator.rescale.wishes import Wishes
 from coordinator.specification import PipelineSpec
 from coordinator.starting.workers.database_names import birth_of
-from coordinator.starting.workers.standings import ExpectedDatabases
+from coordinator.starting.workers.found_databases import ExpectedDatabases
 from coordinator.status import StatusBoard
 from engine.resident.crew import Crew
 from engine.resident.launcher import Launcher

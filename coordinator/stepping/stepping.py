@@ -267,7 +267,7 @@ class Stepping:
         """Notes what a step has cost that is none of a drain: with what it gave to new nodes, if it gave them something."""
         before, after = _feed_positions(self._writer.state.program_of(record.step))
         again = self._inputs.new_nodes.weight(self._spans_read_again(record))
-        given = self._portions.cost_something(before, after) if record.filled is not None else 0
+        given = self._portions.fed_positions_between(before, after) if record.filled is not None else 0
         self._portions.note(given, again, took_ms, record.division.rows)
 
     def _collect_or_shrink(self, under_way: _StepUnderWay, crew: Crew) -> list[WorkerOutput]:

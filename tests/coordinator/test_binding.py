@@ -15,7 +15,7 @@ from base.version import EMPTY, VersionId
 from coordinator.checkpoints.completion import first_needed_step
 from coordinator.starting.workers.binding import Bound, Unbound, bind
 from coordinator.starting.workers.database_names import DatabaseName, birth_of
-from coordinator.starting.workers.standings import (
+from coordinator.starting.workers.found_databases import (
     ExpectedDatabases,
     Offer,
     Standing,

@@ -33,7 +33,7 @@ def test_what_was_taken_beside_the_steps_is_neither_read_nor_parsed_again(monkey
         texts=texts, plan=named["the project"], plans=SimpleNamespace(facts=named["facts"]), program_names=programs
     )
     taken = Documents(SimpleNamespace(document=read), "plans")  # type: ignore[arg-type]
-    taken.take(plan)
+    taken.parse_ahead(plan)
     assert sorted(parsed) == sorted(texts)
     taken.plan(named["the project"])
     taken.facts(named["facts"])

@@ -22,7 +22,7 @@ from coordinator.starting.layouts import (
 )
 from coordinator.starting.project.same_project import refuse_former
 from coordinator.starting.workers.opening import check_owned
-from coordinator.starting.workers.reach import owners_by_version
+from coordinator.starting.workers.usable_versions import owners_by_version
 from engine.model.layout import DynamicShards, FixedShards, Layout, Policy
 from engine.model.placement import Placement
 from io_kafka.step_log.former_records import Former

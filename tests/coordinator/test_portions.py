@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from coordinator.transition.costs import Cost
 from coordinator.transition.draining import FIRST_PARTS
+from coordinator.transition.portion_cost import Cost
 from coordinator.transition.portions import IDLE_MS, MESSAGES_FIRST, PARTS_MAX, Portions
 from engine.model.filling import HASHES
 
@@ -139,7 +139,7 @@ def test_a_level_without_feeds_is_passed_in_one_portion(fed: frozenset[int]) -> 
         after = portions.next(position, 10, 2 * HASHES)
         assert position < after <= (level + 1) * HASHES, "a portion lies within its level"
         steps[level] += 1
-        given = portions.cost_something(position, after)
+        given = portions.fed_positions_between(position, after)
         assert given == (after - position if level in fed else 0)
         portions.note(given, 0, 1000.0, 10)
         position = after

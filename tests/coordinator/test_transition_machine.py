@@ -27,8 +27,8 @@ from coordinator.core import Core
 from coordinator.goal import Goal
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import Idle
+from coordinator.revisions.transition_shown import ViewDifference
 from coordinator.revisions.turns import TurnName
-from coordinator.revisions.view import ViewDifference
 from coordinator.transition.findings import (
     AllCleared,
     CheckingTopics,
@@ -479,7 +479,7 @@ def test_what_was_measured_is_seen_until_it_is_measured_again_or_the_transition_
     machine.measured(DIFFERENCES, (), reads_again=False)
     for turn in (machine.look_again, lambda: machine.looking(LOOK), lambda: machine.looked(("the topic was cut",))):
         turn()
-        assert machine.differences == DIFFERENCES and machine.holds is None
+        assert machine.differences == DIFFERENCES and machine.obstacles is None
     assert machine.known == TopicsChecked(DIFFERENCES, ("the topic was cut",))
     again = (ViewDifference("totals", 5, 4),)
     machine.measured(again, (), reads_again=False)

@@ -241,7 +241,7 @@ READ_AGAIN = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "        if reads_again and not holds:\n",
+                "        if reads_again and not obstacles:\n",
                 "        if False:\n",
             ),
         ),
@@ -262,13 +262,13 @@ READ_AGAIN = (
         "no silence",
         (
             Edit(
-                "coordinator/transition/holding.py",
+                "coordinator/transition/switch_obstacles.py",
                 "        for recreated in lost_topics(intent.topics, there).recreated.values():\n",
                 "        for recreated in lost_topics((), there).recreated.values():\n",
             ),
         ),
         (
-            "tests/coordinator/test_holding.py::test_a_topic_that_was_made_anew_while_it_was_read_again_holds_the_switch",
+            "tests/coordinator/test_switch_obstacles.py::test_a_topic_that_was_made_anew_while_it_was_read_again_holds_the_switch",
             "tests/end_to_end/test_reading_again.py::test_a_topic_that_was_made_anew_meanwhile_leaves_the_old_project",
         ),
     ),

@@ -7,9 +7,9 @@ from tests.sabotage.breakage import Breakage, Edit
 CORE, PIPELINE = "coordinator/core.py", "coordinator/pipeline.py"
 COMPLETION, OPENING = "coordinator/checkpoints/completion.py", "coordinator/starting/workers/opening.py"
 MADE = "coordinator/checkpoints/machine.py"
-REACH = "coordinator/starting/workers/reach.py"
+USABLE_VERSIONS = "coordinator/starting/workers/usable_versions.py"
 REDIVIDING = "coordinator/stepping/redividing.py"
-STANDINGS = "coordinator/starting/workers/standings.py"
+FOUND_DATABASES = "coordinator/starting/workers/found_databases.py"
 BINDING, TEST_BINDING = "coordinator/starting/workers/binding.py", "tests/coordinator/test_binding.py"
 INPUTS, STEPPING, RECOVERIES = (
     "coordinator/stepping/inputs.py",
@@ -174,7 +174,7 @@ COORDINATOR = (
         "state-ahead-of-the-log",
         "Databases are opened at a step whose output the log does not have.",
         "6 two versions",
-        (Edit(REACH, "    if step > log.steps:\n", "    if False:\n"),),
+        (Edit(USABLE_VERSIONS, "    if step > log.steps:\n", "    if False:\n"),),
         (
             f"{END_TO_END}/test_checkpoints.py::test_a_checkpoint_of_what_is_not_committed_cannot_be_recorded_nor_opened",
         ),
@@ -603,7 +603,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                STANDINGS,
+                FOUND_DATABASES,
                 "births.get(found.worker) == found.birth and v in found.versions for",
                 "births.get(found.worker) == found.birth and found.versions[-1].version >= v.version for",
             ),
@@ -629,7 +629,7 @@ COORDINATOR = (
         "no silence",
         (
             Edit(
-                STANDINGS,
+                FOUND_DATABASES,
                 "return Standing.BLANK if found.versions == (EMPTY,) else Standing.STALE",
                 "return Standing.STALE",
             ),
@@ -640,7 +640,7 @@ COORDINATOR = (
         "old-storage-accepted",
         "An old copy of the storage folder is opened although the steps since were truncated from the log.",
         "no silence",
-        (Edit(REACH, "    if step < log.first:\n", "    if False:\n"),),
+        (Edit(USABLE_VERSIONS, "    if step < log.first:\n", "    if False:\n"),),
         (f"{END_TO_END}/test_lost_state.py::test_a_copy_older_than_the_step_log_stops_the_run",),
     ),
     Breakage(
@@ -881,7 +881,7 @@ COORDINATOR = (
         "a-pause-is-no-rest",
         "A service that is paused keeps the memory of its steps.",
         "the cost of a rest",
-        (Edit("coordinator/loop.py", "                    steps.rest()\n", ""),),
+        (Edit("coordinator/loop.py", "        steps.rest()\n", ""),),
         (f"{END_TO_END}/test_rest.py::test_a_service_that_is_paused_gives_memory_back",),
     ),
 )

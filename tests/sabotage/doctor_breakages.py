@@ -287,7 +287,7 @@ DOCTOR = (
         "plans-of-the-start-are-not-known",
         "A run does not keep the plan document that it has read at its start.",
         "no silence",
-        (Edit("coordinator/loop.py", "            course.know(revision)\n", "            pass\n"),),
+        (Edit("coordinator/loop.py", "            course.add_document(revision)\n", "            pass\n"),),
         (
             "tests/end_to_end/test_changed_topics.py::test_a_topic_of_plan_documents_that_is_deleted_under_a_run_is_written_again",
         ),

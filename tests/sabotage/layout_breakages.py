@@ -241,7 +241,7 @@ LAYOUT = (
         "5 fences",
         (
             Edit(
-                "coordinator/starting/workers/standings.py",
+                "coordinator/starting/workers/found_databases.py",
                 "kept.get(each.worker) != each.birth and name.epoch <= epoch:",
                 "kept.get(each.worker) != each.birth:",
             ),

@@ -117,7 +117,7 @@ LED_OVER = (
                 "sum(part.messages for part in log.step_records[step].outputs)",
             ),
         ),
-        ("tests/coordinator/test_concerned.py::test_only_messages_of_concerned_outputs_are_told",),
+        ("tests/coordinator/test_outputs_of_switch.py::test_only_messages_of_concerned_outputs_are_told",),
     ),
     Breakage(
         "errors-of-given-up-nodes-compared",

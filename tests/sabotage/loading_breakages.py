@@ -104,8 +104,8 @@ LOADED = (
         (
             Edit(
                 "coordinator/transition/transitions.py",
-                "tables = (source.table for source in self.course.document(revision).inputs if source.is_table)",
-                "tables = (source.table for source in self.course.document(revision).inputs if not source.is_table)",
+                "tables = (source.table for source in self.course.plan_of(revision).inputs if source.is_table)",
+                "tables = (source.table for source in self.course.plan_of(revision).inputs if not source.is_table)",
             ),
         ),
         (f"{TEST_LOADING}::test_an_abort_leaves_the_former_load",),
@@ -115,7 +115,7 @@ LOADED = (
         "an-old-copy-without-its-load",
         "An old copy of the state is opened although the steps after it read a load that is deleted.",
         "no silence: what cannot be replayed is named",
-        (Edit("coordinator/starting/workers/reach.py", "if step < log.replayed_from:", "if step < 0:"),),
+        (Edit("coordinator/starting/workers/usable_versions.py", "if step < log.replayed_from:", "if step < 0:"),),
         ("tests/coordinator/test_start.py::test_a_version_whose_steps_would_read_deleted_loads_is_not_opened",),
     ),
     Breakage(

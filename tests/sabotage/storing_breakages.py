@@ -56,7 +56,7 @@ STORING_OF_RUNS = (
         VERSIONS,
         (
             Edit(
-                f"{STORING}/former.py",
+                f"{STORING}/last_stored.py",
                 "return None if stored is None or self._known == (stored, None) else stored.version",
                 "return None if stored is None else stored.version",
             ),
@@ -160,14 +160,14 @@ STORING_OF_RUNS = (
         "end-before-the-upload",
         "A run ends before its last checkpoint is in the store.",
         VERSIONS,
-        (Edit(f"{STORING}/storing.py", "if now < self._gives_up_at:", "if now > self._gives_up_at:"),),
+        (Edit(f"{STORING}/storing.py", "if now < self._end_deadline:", "if now > self._end_deadline:"),),
         (f"{TEST_STORE}::test_a_run_ends_when_its_last_checkpoint_is_stored",),
     ),
     Breakage(
         "hand-over-waits-for-the-store",
         "A service that hands over ends only when its last checkpoint is in the store, so the pause has an upload in it.",
         SILENCE,
-        (Edit("coordinator/loop.py", "        if self._in_force.is_hand_over:\n            return False\n", ""),),
+        (Edit("coordinator/loop.py", "        if self._parts.in_force.is_hand_over:\n            return False\n", ""),),
         (f"{TEST_STORE}::test_a_hand_over_does_not_wait_for_the_store",),
     ),
     Breakage(

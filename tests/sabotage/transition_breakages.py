@@ -44,8 +44,8 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "if phase.is_paused or (is_held and (holds or not self.asked.is_switch)):",
-                "if is_held and (holds or not self.asked.is_switch):",
+                "if phase.is_paused or (is_held and (obstacles or not self.asked.is_switch)):",
+                "if is_held and (obstacles or not self.asked.is_switch):",
             ),
         ),
         ("tests/coordinator/test_transition_machine.py::test_nothing_is_due_in_a_replay_or_while_a_step_is_divided",),
@@ -577,7 +577,7 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/transition/preparation.py",
-                "        self._is_foreseeing = False\n\n    def advance",
+                "        self._is_prefetching = False\n\n    def advance",
                 "        pass\n\n    def advance",
             ),
         ),
@@ -589,13 +589,13 @@ TRANSITIONS = (
         "9 bounded",
         (
             Edit(
-                "coordinator/transition/disk_room.py",
+                "coordinator/transition/disk_space.py",
                 "if (here := int(needed * share)) > free:",
                 "if (here := 0) > free:",
             ),
         ),
         (
-            "tests/coordinator/test_disk_room.py::test_what_fills_has_to_fit_on_each_host",
+            "tests/coordinator/test_disk_space.py::test_what_fills_has_to_fit_on_each_host",
             "tests/end_to_end/test_full_disk.py::test_a_transition_needs_room_and_goes_on_when_there_is_some",
         ),
     ),

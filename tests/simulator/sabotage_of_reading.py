@@ -195,7 +195,7 @@ def no_checkpoint_before_the_switch() -> Iterator[None]:
 @contextmanager
 def lost_workers_blamed_on_the_machine() -> Iterator[None]:
     """A step that kills its workers is given to new ones, again and again."""
-    with broken(transitions.Transitions, "take_loss", lambda self: False):
+    with broken(transitions.Transitions, "turn_after_loss", lambda self: False):
         yield
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from coordinator.copying.errors import CopyRefused
-from coordinator.copying.source import ANOTHER, CopySource
-from coordinator.copying.state import loads_of
+from coordinator.cloning.errors import CopyRefused
+from coordinator.cloning.source import ANOTHER, CopySource
+from coordinator.cloning.state import loads_of
 from coordinator.starting.topics.batch_tables import TOPIC_CONFIG
 from coordinator.topic_names import table_topic_of
 from faults.points import reached

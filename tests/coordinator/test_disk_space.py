@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.checkpoints.checkpointing import bytes_of_nodes
 from coordinator.revisions.requests import TransitionRefused
-from coordinator.transition.disk_room import Room
+from coordinator.transition.disk_space import DiskSpace
 from engine.model.numbers import table_of
 from engine.resident.crew import DiskUse
 from engine.resident.messages import LayerFolded
@@ -14,11 +14,11 @@ from engine.resident.messages import LayerFolded
 FOLDERS = {0: "/a/workers", 1: "/a/workers", 2: "/b/workers"}
 
 
-def room(*free_bytes: int, **node_bytes: int) -> Room:
+def disk_space(*free_bytes: int, **node_bytes: int) -> DiskSpace:
     """Workers 0 and 1 are on one host, with a half and a quarter of the state."""
     hosts, state = ("a", "a", "b"), (200, 100, 100)
     use = {i: DiskUse(hosts[i], state[i], free) for i, free in enumerate(free_bytes)}
-    return Room({int(name[1:]): size for name, size in node_bytes.items()}, use, FOLDERS)
+    return DiskSpace({int(name[1:]): size for name, size in node_bytes.items()}, use, FOLDERS)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def room(*free_bytes: int, **node_bytes: int) -> Room:
     ],
 )
 def test_what_fills_has_to_fit_on_each_host(free: tuple[int, ...], fed: tuple[int, ...], folder: str | None) -> None:
-    found = room(*free, n1=100, n2=300)
+    found = disk_space(*free, n1=100, n2=300)
     if folder is None:
         found.check(fed)
         return
@@ -43,7 +43,7 @@ def test_what_fills_has_to_fit_on_each_host(free: tuple[int, ...], fed: tuple[in
 
 
 def test_a_pipeline_without_state_has_room() -> None:
-    Room({1: 100}, {0: DiskUse("a", 0, 0)}, FOLDERS).check((1,))
+    DiskSpace({1: 100}, {0: DiskUse("a", 0, 0)}, FOLDERS).check((1,))
 
 
 def test_the_bytes_of_a_node_are_those_of_its_tables_on_all_workers() -> None:

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coordinator.copying.errors import CopyRefused
-from coordinator.copying.objects import Known, copy_objects
-from coordinator.copying.source import CopySource
-from coordinator.copying.state import CopyPlace, copied_document, copied_state, record_of_copy
-from coordinator.copying.tables import TableCopies
+from coordinator.cloning.errors import CopyRefused
+from coordinator.cloning.objects import Known, copy_objects
+from coordinator.cloning.source import CopySource
+from coordinator.cloning.state import CopyPlace, copied_document, copied_state, record_of_copy
+from coordinator.cloning.tables import TableCopies
 from coordinator.topic_names import log_topic_of, plan_topic_of
 from faults.points import reached
 from io_kafka.clients.plan_topic import ensure_plan_topic

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from coordinator.specification import OutputTopic
-from coordinator.transition.holding import Holding, views_put_in_error
-from coordinator.transition.plan import HeldDifference, TransitionFacts
+from coordinator.transition.plan import StoredDifference, TransitionFacts
+from coordinator.transition.switch_obstacles import SwitchObstacles, views_put_in_error
 from engine.analysis.numbering import numbers_of
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Mode, Output, View
@@ -31,7 +31,10 @@ SUM = (AggregateCall("sum", 1, False, pa.int64()),)
 AGGREGATE = 1
 FACTS = TransitionFacts(
     levels=2,
-    differences=(HeldDifference(view="a", number=20, appends=("a",)), HeldDifference(view="b", number=21, appends=())),
+    differences=(
+        StoredDifference(view="a", number=20, appends=("a",)),
+        StoredDifference(view="b", number=21, appends=()),
+    ),
     young=(30,),
     gone=(),
     counted=(),
@@ -66,8 +69,8 @@ class Documents(SimpleNamespace):
     def __init__(self, before: NumberedCircuit, now: NumberedCircuit) -> None:
         super().__init__(
             facts=lambda intent: FACTS,
-            document=lambda revision: document(before),
-            document_of=lambda intent: document(now),
+            plan_of=lambda revision: document(before),
+            plan_of_next=lambda intent: document(now),
             switching=lambda intent: SimpleNamespace(circuit=SimpleNamespace(nodes=SWITCHED), numbers=(20, 21)),
         )
 
@@ -89,8 +92,8 @@ def reasons(
         errors=tuple(SimpleNamespace(node=number, example="DIVIDE_BY_ZERO") for number in errors),
     )
     phase = SimpleNamespace(intent=SimpleNamespace(choices=Choices(hold=False, gradual=gradual)), before=None)
-    holding = Holding(course or Documents(same, same), log, phase)  # type: ignore[arg-type]
-    return holding.reasons(topics, sizes, rows_max, accepts_errors=accepts_errors)
+    obstacles = SwitchObstacles(course or Documents(same, same), log, phase)  # type: ignore[arg-type]
+    return obstacles.reasons(topics, sizes, rows_max, accepts_errors=accepts_errors)
 
 
 NOTHING = (Size(come=0, gone=0), Size(come=0, gone=0))
@@ -204,13 +207,12 @@ NEW = TopicPartition("new", 0)
 def test_a_topic_that_was_made_anew_while_it_was_read_again_holds_the_switch(id: str, first: str | None) -> None:
     """The new one has as many messages, so no offset tells."""
     course = SimpleNamespace(
-        resolved_next=lambda *arguments: None,
-        look_at_taken_back=lambda *arguments: None,
+        projects=SimpleNamespace(resolve_next=lambda *arguments: None, look_at_taken_back=lambda *arguments: None),
         handles_read_again=lambda intent: frozenset(),
-        document_of=lambda intent: SimpleNamespace(inputs=()),
+        plan_of_next=lambda intent: SimpleNamespace(inputs=()),
     )
     log = SimpleNamespace(only_read_again={NEW}, reads_again={NEW: 50}, topics={})
     intent = SimpleNamespace(topics=(TopicIdentity(topic="new", id="a", partitions=1),))
-    holding = Holding(course, log, SimpleNamespace(intent=intent, before=None))  # type: ignore[arg-type]
-    reasons = holding.look(NewTopics(id)).reasons  # type: ignore[arg-type]
+    obstacles = SwitchObstacles(course, log, SimpleNamespace(intent=intent, before=None))  # type: ignore[arg-type]
+    reasons = obstacles.look(NewTopics(id)).reasons  # type: ignore[arg-type]
     assert [reason.split(" before")[0] for reason in reasons] == ([] if first is None else [first])

@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.loads import UnknownTable
-from coordinator.starting.project.leading_on import is_as_chosen
+from coordinator.starting.project.transition_found import is_as_chosen
 from io_kafka.step_log.revision_records import Choices
 from tests.coordinator.test_loads import table
 

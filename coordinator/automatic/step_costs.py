@@ -4,7 +4,8 @@ So the rows per second of a pipeline whose steps are small say little: a step of
 pipeline that is always busy with small steps may have time for ten times the rows. DS2, and with it Flink's autoscaler, divides the rate by the
 share of busy time, and would hold it for overloaded. Here the costs are judged at the largest steps, in which a backlog is read.
 
-The estimate is robust: it is made of medians, and a single slow step changes none."""
+The estimate is robust: it is made of medians, and a single slow step changes none. A rescale that nothing needed is dear, while a portion of a
+transition may well follow each step, so those have a moving estimate by least squares (transition/portion_cost.py)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ import structlog
 from base.whole_file import write_whole
 from coordinator.automatic.load import SAMPLE_SECONDS, LoadSample, StepClass
 
-_log = structlog.get_logger("coordinator.automatic.recorded")
+_log = structlog.get_logger("coordinator.automatic.load_file")
 
 LOAD_FILE = "load.jsonl"
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.automatic import recorded
+from coordinator.automatic import load_file
 from coordinator.automatic.load import LoadSample, StepClass
-from coordinator.automatic.recorded import LoadFile, of_line, read_load, to_line
+from coordinator.automatic.load_file import LoadFile, of_line, read_load, to_line
 from tests.examples import examples
 
 SAMPLE = LoadSample(10.0, 2.5, 700, 650, 30, 2, {7: StepClass(6, 700, 41.25)})
@@ -102,8 +102,8 @@ def test_rubbish_is_left_out_and_counted(tmp_path: Path) -> None:
 
 
 def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "LINES_MAX", 20)
-    monkeypatch.setattr(recorded, "LINES_SPARE", 5)
+    monkeypatch.setattr(load_file, "LINES_MAX", 20)
+    monkeypatch.setattr(load_file, "LINES_SPARE", 5)
     path = tmp_path / "load.jsonl"
     for begin in range(0, 90, 9):  # each is another run
         write(path, *range(begin, begin + 9))

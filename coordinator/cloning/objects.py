@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from base.term import Term
-from coordinator.copying.source import CopySource
-from coordinator.copying.state import CopyPlace, ownership_of_copy
+from coordinator.cloning.source import CopySource
+from coordinator.cloning.state import CopyPlace, ownership_of_copy
 from coordinator.storing.manifest import (
     MANIFEST_FORMAT,
     Manifest,

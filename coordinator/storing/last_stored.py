@@ -1,4 +1,4 @@
-"""The stored version as far as the next upload relies on it: its manifest, and whether the store still has all that it names.
+"""The last stored version, as far as the next upload relies on it: its manifest, and whether the store still has all that it names.
 
 A delta is uploaded against the objects of the stored version. So before the first upload of a run its manifest is read, beside the steps. If
 that, or an object that it names, is lost or damaged, the workers upload all of their state.
@@ -21,16 +21,16 @@ from io_kafka.step_log.records import CheckpointStored
 from storage.remote.errors import DamagedPack, ObjectMissing, StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
-_log = structlog.get_logger("coordinator.storing.former")
+_log = structlog.get_logger("coordinator.storing.last_stored")
 
 REPAIRS_MAX = 3
 """How often a run stores all of the state again because the store has lost objects. Whoever deletes them does it again, and each time costs an
 upload of the whole state; after that the run only says so."""
 
 
-class FormerVersion:
-    """The stored version, as far as the next upload of one run relies on it. `fault`: why the next upload cannot rely on the stored version;
-    empty if it can, or if that is not known."""
+class LastStored:
+    """The last stored version, as far as the next upload of one run relies on it. `fault`: why the next upload cannot rely on it; empty if it
+    can, or if that is not known."""
 
     def __init__(self, outside: Outside, wake: Callable[[], None]) -> None:
         self._outside, self._wake = outside, wake

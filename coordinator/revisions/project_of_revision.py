@@ -1,4 +1,4 @@
-"""The project of a recorded revision, as a run of today's files runs its last steps.
+"""The project of a recorded revision, as a run of today's files runs its steps.
 
 What decides rows and messages is recorded: the circuit, of which nodes are frozen that this release cannot run, and the formats and topics of
 sources and outputs. Everything else is as the files have
@@ -18,8 +18,8 @@ from engine.model.from_now import handle_of_files
 from engine.run.sources import extras_of_all
 
 
-def former_project(document: PlanDocument, files: PipelineSpec) -> PipelineSpec:
-    """The project of the document with the settings of the files."""
+def project_of_revision(document: PlanDocument, files: PipelineSpec) -> PipelineSpec:
+    """Returns the project of the document with the settings of the files."""
     sources = {leaf_key(source): source for source in reversed(files.inputs)}
     sources |= {source.table.handle: source for source in files.inputs}
     outputs = {output.topic: output for output in files.outputs}

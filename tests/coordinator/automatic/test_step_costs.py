@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.automatic.costs import EXTRAPOLATION_MAX, StepCosts, costs_of
 from coordinator.automatic.load import NO_STEPS, LoadSample, StepClass
+from coordinator.automatic.step_costs import EXTRAPOLATION_MAX, StepCosts, costs_of
 from tests.examples import examples
 
 

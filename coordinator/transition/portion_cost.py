@@ -1,8 +1,10 @@
 """What something costs by its size: a fixed part, and a part for each unit.
 
 Both follow from weighted least squares over what was noted, in which a new observation counts `WEIGHT`, and all earlier ones together the rest.
-So the estimates follow a load that changes, and need no memory. If all sizes were about the same, nothing tells the two parts apart, and the
-cost counts as proportional. If larger ones were seen to cost no more, all of it counts as fixed.
+So the estimates follow a load that changes, and need no memory. A wrong one costs little here, because the next portion corrects it. The
+automatic choice of workers cannot afford a slow step that misleads it, so it has another estimator (automatic/step_costs.py). If all sizes were
+about the same, nothing tells the two parts apart, and the cost counts as proportional. If larger ones were seen to cost no more, all of it
+counts as fixed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A start that finds a switch whose step has no output yet: whether the next project can still run.
+"""A start that finds a switch whose step is not written yet: whether the next project can still run.
 
 Its topics may have gone since the switch was recorded. Each start would fail then, although a switch can be taken back as long as its
 step has no output.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base.fault import Fault
 from coordinator.revisions.document import Revision
-from coordinator.revisions.former import former_project
+from coordinator.revisions.project_of_revision import project_of_revision
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.topics.patterns import with_matching_topics
@@ -27,7 +27,7 @@ def why_switch_cannot_run(files: PipelineSpec, revision: Revision, state: StepLo
     if not isinstance(state.revisions.phase, Switching):
         return None
     try:
-        spec = with_matching_topics(former_project(revision.document, files), topics, state.topics)
+        spec = with_matching_topics(project_of_revision(revision.document, files), topics, state.topics)
         resolved_outputs(spec, topics, state.topics)
     except CANNOT_RUN as fault:
         return fault

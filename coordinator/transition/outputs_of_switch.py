@@ -1,6 +1,7 @@
 """Which outputs a change of the project writes to in the step of its switch.
 
-Guarantees: all others receive in that step what new input changes, and nothing else. So their messages are not told as those of the switch.
+Guarantees: all others receive in that step what new input changes, and nothing else. So `stepwell revision show` does not count their messages
+as those of the switch.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from engine.model.filling import TAKEN_BACK
 from engine.model.numbers import NumberedCircuit
 
 
-def outputs_concerned(before: NumberedCircuit, now: NumberedCircuit, facts: TransitionFacts) -> frozenset[str]:
+def outputs_of_switch(before: NumberedCircuit, now: NumberedCircuit, facts: TransitionFacts) -> frozenset[str]:
     """By the handles that they have in the step of the switch: those behind a changed view, those that are written from then on, and those whose
     content is taken back."""
     nodes = now.circuit.nodes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator.status import StatusBoard
-from coordinator.transition.concerned import outputs_concerned
+from coordinator.transition.outputs_of_switch import outputs_of_switch
 from coordinator.transition.report import TransitionReport
 from engine.analysis.numbering import numbers_of
 from engine.model.circuit import Circuit, Output, View
@@ -17,7 +17,7 @@ from engine.model.filling import TAKEN_BACK
 from engine.model.numbers import NumberedCircuit
 from engine.model.rows import Source
 from io_kafka.step_log.revision_state import Clearing
-from tests.coordinator.test_holding import FACTS, ROW
+from tests.coordinator.test_switch_obstacles import FACTS, ROW
 
 NAMES = ("k", "n")
 CIRCUIT = Circuit(
@@ -36,7 +36,7 @@ NOTHING = replace(FACTS, differences=(), young=(), rebuilt=(), new=())
 
 
 def test_a_change_that_costs_nothing_writes_to_no_output() -> None:
-    assert outputs_concerned(BEFORE, BEFORE, NOTHING) == frozenset()
+    assert outputs_of_switch(BEFORE, BEFORE, NOTHING) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_change_that_costs_nothing_writes_to_no_output() -> None:
 )
 @pytest.mark.parametrize("how", ["rebuilt", "new"])
 def test_outputs_behind_a_changed_view_are_written(changed: str, outputs: set[str], how: str) -> None:
-    assert outputs_concerned(BEFORE, BEFORE, replace(NOTHING, **{how: (changed,)})) == outputs
+    assert outputs_of_switch(BEFORE, BEFORE, replace(NOTHING, **{how: (changed,)})) == outputs
 
 
 @pytest.mark.parametrize("place", [4, 5, 6])
@@ -53,12 +53,12 @@ def test_an_output_is_written_that_has_another_topic_or_other_names_now(place: i
     numbers = tuple(99 if index == place else number for index, number in enumerate(BEFORE.numbers))
     output = CIRCUIT.nodes[place]
     assert isinstance(output, Output)
-    assert outputs_concerned(BEFORE, NumberedCircuit(CIRCUIT, numbers), NOTHING) == {output.handle}
+    assert outputs_of_switch(BEFORE, NumberedCircuit(CIRCUIT, numbers), NOTHING) == {output.handle}
 
 
 def test_what_is_taken_back_is_written_under_a_name_of_its_own() -> None:
     facts = replace(NOTHING, taken_back=("of gone",))
-    assert outputs_concerned(BEFORE, BEFORE, facts) == {TAKEN_BACK + "of gone"}
+    assert outputs_of_switch(BEFORE, BEFORE, facts) == {TAKEN_BACK + "of gone"}
 
 
 def test_only_messages_of_concerned_outputs_are_told() -> None:

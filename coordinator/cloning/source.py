@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from coordinator.copying.errors import CopyRefused
-from coordinator.copying.moment import MomentOf, positions_before, withholds_before
+from coordinator.cloning.errors import CopyRefused
+from coordinator.cloning.log_at_version import MomentOf, positions_before, withholds_before
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.topic_facts import topics_of_project
 from coordinator.storing.backups import REASONS_MAX
@@ -89,8 +89,8 @@ class CopySource:
 
 @dataclass(frozen=True)
 class CopyMoment:
-    """What the step log of the pipeline said at the version (`at`, see moment.py), and says now (`log`). `document`: of the project that was in
-    force then."""
+    """What the step log of the pipeline said at the version (`at`, see log_at_version.py), and says now (`log`). `document`: of the project
+    that was in force then."""
 
     log: StepLogState
     at: StepLogState

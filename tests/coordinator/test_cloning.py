@@ -10,9 +10,9 @@ import pytest
 
 from base.slots import NO_SLOTS
 from base.version import VersionId
-from coordinator.copying.moment import MomentOf, positions_before, withholds_before
-from coordinator.copying.source import CopySource, StoredVersion
-from coordinator.copying.state import CopyPlace, copied_document, copied_state, loads_of, record_of_copy
+from coordinator.cloning.log_at_version import MomentOf, positions_before, withholds_before
+from coordinator.cloning.source import CopySource, StoredVersion
+from coordinator.cloning.state import CopyPlace, copied_document, copied_state, loads_of, record_of_copy
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.specification import InputTopic, OutputTopic
 from coordinator.starting.workers.database_names import DatabaseName
@@ -143,7 +143,7 @@ def test_each_field_of_the_log_is_copied_or_left_out(monkeypatch: pytest.MonkeyP
         given.update(["topic", *values])
         return StepLogState(topic, **values)
 
-    monkeypatch.setattr("coordinator.copying.state.StepLogState", state_with)
+    monkeypatch.setattr("coordinator.cloning.state.StepLogState", state_with)
     copy()
     assert not given & NOT_COPIED
     assert given | NOT_COPIED == {field.name for field in fields(StepLogState)}

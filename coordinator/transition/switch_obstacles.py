@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from base.fault import Fault
 from coordinator.revisions.rereadable import grown_topics, reads
-from coordinator.transition.course import Course, Resolved
+from coordinator.transition.course import Course
 from coordinator.transition.draining import leaves_at_once
+from coordinator.transition.resolved_projects import Resolved
 from engine.analysis.stages import plan_stages
 from engine.analysis.withholding import outputs_by_number, views_behind
 from engine.model.circuit import Output
@@ -26,15 +27,16 @@ from io_kafka.step_log.state import StepLogState
 
 @dataclass(frozen=True)
 class TopicFindings:
-    """What the topics of the next project say. `resolved`: None if there is a reason why it cannot be. `reasons`: why the switch has to wait."""
+    """What the topics of the next project say. `resolved`: the project with its topics; None if it cannot be resolved. `reasons`: why the
+    switch has to wait."""
 
     resolved: Resolved | None
     reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Holding:
-    """Why the switch has to wait, at one moment: `log` is the state of the step log then, and `phase` the transition in it."""
+class SwitchObstacles:
+    """The reasons why the switch has to wait, at one moment: `log` is the state of the step log then, and `phase` the transition in it."""
 
     course: Course
     log: StepLogState
@@ -46,19 +48,19 @@ class Holding:
         """Nothing if the switch may come. `of_topics`: what the topics say; see TopicFindings. `sizes`: of the differences. `rows_max`: how many
         rows one step passes on. `accepts_errors`: the user has asked for the switch, and so accepts error rows of new nodes."""
         facts = self.course.facts(self.phase.intent)
-        held = list(self._why_too_many(sizes, rows_max))
+        found = list(self._why_too_many(sizes, rows_max))
         for each, size in zip(facts.differences, sizes, strict=True):
             if each.appends and size.gone:
-                held.append(
+                found.append(
                     f"{size.gone:,} rows would have to be taken back from append output {each.appends[0]}, which cannot be; "
                     f"`--append {each.appends[0]}=from-now` of `stepwell apply` gives it only what comes out from the switch on"
                 )
-        held += self._why_not_released()
-        held += of_topics
+        found += self._why_not_released()
+        found += of_topics
         wrong = _of_new_nodes(self.course, self.phase.intent, self.log.errors)
         if wrong and not accepts_errors:
-            held.append(f"new nodes have rows in error: {wrong[0].example}")
-        return held
+            found.append(f"new nodes have rows in error: {wrong[0].example}")
+        return found
 
     def _why_too_many(self, sizes: Sequence[Size], rows_max: int) -> Iterator[str]:
         """With --gradual the rows leave in several steps, except those of a difference that lies in one slot."""
@@ -83,8 +85,8 @@ class Holding:
     def look(self, topics: Topics) -> TopicFindings:
         """The check may run in the background, and asks Kafka and registries."""
         try:
-            resolved = self.course.resolved_next(self.phase.intent, topics, self.log.topics)
-            self.course.look_at_taken_back(self.phase.before, self.phase.intent, topics, self.log.topics)
+            resolved = self.course.projects.resolve_next(self.phase.intent, topics, self.log.topics)
+            self.course.projects.look_at_taken_back(self.phase.before, self.phase.intent, topics, self.log.topics)
             return TopicFindings(resolved, tuple(self._why_input_differs(topics)))
         except Fault as fault:
             return TopicFindings(None, (f"the next project cannot read or write its topics: {fault}",))
@@ -108,7 +110,7 @@ class Holding:
                     "the topic was made anew, or cut"
                 )
         handles = self.course.handles_read_again(intent)
-        for source in self.course.document_of(intent).inputs:
+        for source in self.course.plan_of_next(intent).inputs:
             is_read_again = source.is_keyed and source.table.handle in handles
             mine = [where for where in log.next_offsets if reads(source, where)]
             if is_read_again and grown_topics(source, mine, log.grown):
@@ -118,20 +120,20 @@ class Holding:
                 )
 
     def _why_not_released(self) -> Iterator[str]:
-        """What an output has kept while its view was in error can be released by the same node alone."""
-        before, now = self.course.document(self.phase.before), self.course.document_of(self.phase.intent)
-        held = outputs_by_number(before.numbered, self.log.counted)
+        """Why outputs that are withheld cannot be released after the switch: what an output has kept can be released by the same node alone."""
+        before, now = self.course.plan_of(self.phase.before), self.course.plan_of_next(self.phase.intent)
+        withheld = outputs_by_number(before.numbered, self.log.counted)
         stay = outputs_by_number(now.numbered)
         topics = {output.handle: output.topic for output in before.outputs}
         written = {output.topic for output in now.outputs}
-        for number, handle in sorted(held.items(), key=lambda each: each[1]):
+        for number, handle in sorted(withheld.items(), key=lambda each: each[1]):
             why = f"output {handle} is withheld because of rows in error, and "
             if number not in stay and (topics[handle] in written or handle in stay.values()):
                 yield why + "is written in another way then"
             if number in stay and _place_of(before.numbered, number) != _place_of(now.numbered, number):
                 yield why + "its rows lie elsewhere then, where what it has kept is not"
         for handle in self.course.facts(self.phase.intent).taken_back:
-            if handle in held.values():
+            if handle in withheld.values():
                 yield f"output {handle} is withheld because of rows in error, so it is not known what it has to take back"
 
 
@@ -141,7 +143,7 @@ def views_put_in_error(course: Course, phase: Phase, errors: Sequence[NodeErrors
     wrong = [] if is_given_up else _of_new_nodes(course, phase.intent, errors)
     if not wrong:
         return ()
-    now = course.document_of(phase.intent).numbered
+    now = course.plan_of_next(phase.intent).numbered
     return tuple(sorted(views_behind(now.circuit, now.indices(each.node for each in wrong))))
 
 

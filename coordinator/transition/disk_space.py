@@ -1,4 +1,4 @@
-"""Whether the hosts have room on their disks for a transition: decisions without I/O.
+"""Whether the hosts have space on their disks for a transition: decisions without I/O.
 
 New nodes lie beside the previous ones until the switch. What they will need is not known before they are filled. The estimate is the bytes of
 the nodes that fill them. An aggregate over a large table needs less, and a join may need more. So a transition that passes may fill a disk.
@@ -15,22 +15,23 @@ from engine.resident.crew import Crew, DiskUse
 
 
 @dataclass(frozen=True)
-class Room:
-    """`node_bytes`: of the state of each node on all workers, by number; empty if it is not known yet. `disk_use`: of each worker. `folders`:
-    of the databases of each worker, for users."""
+class DiskSpace:
+    """The space on the disks of the workers. `node_bytes`: of the state of each node on all workers, by number; empty if it is not known yet.
+    `disk_use`: of each worker. `folders`: of the databases of each worker, for users."""
 
     node_bytes: Mapping[int, int]
     disk_use: Mapping[int, DiskUse]
     folders: Mapping[int, str]
 
     @staticmethod
-    def on_hosts(node_bytes: Mapping[int, int], crew: Crew) -> Room:
-        """Returns the room that these workers have now."""
-        return Room(node_bytes, crew.disk_use, {number: member.folder for number, member in crew.members.items()})
+    def on_hosts(node_bytes: Mapping[int, int], crew: Crew) -> DiskSpace:
+        """Returns the space that these workers have now."""
+        return DiskSpace(node_bytes, crew.disk_use, {number: member.folder for number, member in crew.members.items()})
 
-    def check(self, fed: Collection[int]) -> None:
-        """Raises TransitionRefused if there is no room for new nodes that are filled from the state of these. `fed`: numbers of nodes."""
-        needed = sum(self.node_bytes.get(number, 0) for number in fed)
+    def check(self, fed_nodes: Collection[int]) -> None:
+        """Raises TransitionRefused if there is no space for new nodes that are filled from the state of these nodes. `fed_nodes`: their
+        numbers."""
+        needed = sum(self.node_bytes.get(number, 0) for number in fed_nodes)
         every = sum(use.state_bytes for use in self.disk_use.values())
         of_host: dict[str, list[int]] = {}
         for worker, use in sorted(self.disk_use.items()):

@@ -26,7 +26,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from coordinator.copying.source import CopySource
+from coordinator.cloning.source import CopySource
 from coordinator.revisions.document import PlanDocument
 from coordinator.specification import InputTopic
 from coordinator.starting.layouts import layout_of, layout_with, record_of

@@ -1,7 +1,8 @@
-"""A start that finds a transition under way which can still be taken back: whether the user asks for what it leads to.
+"""A start that finds a transition under way: whether the files and choices of this run are the ones that it leads to.
 
-A service that applies a change may end in the middle of it, and is then started with the same command again. It goes on with the transition.
-If the files have changed since, or other choices are given, the user wants another transition, and there is one at a time.
+Such a transition can still be taken back. A service that applies a change may end in the middle of it, and is then started with the same
+command again. It goes on with the transition. If the files have changed since, or other choices are given, the user wants another transition,
+and there is one at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.project.same_project import what_differs
 from io_kafka.step_log.revision_records import Choices
 
-_log = structlog.get_logger("coordinator.starting.project.leading_on")
+_log = structlog.get_logger("coordinator.starting.project.transition_found")
 
 WAYS_OUT = (
     "`stepwell run --as-recorded` goes on with the transition, and when it is settled, another change can be applied. `stepwell revision abort` "
@@ -28,7 +29,7 @@ WAYS_OUT = (
 )
 
 
-def check_leads_on(
+def check_files_match_transition(
     files: PipelineSpec, next_one: Revision, choices: Choices, on_change: OnChange, chosen: Chosen
 ) -> None:
     """`next_one`: the revision to which the transition leads. `choices`: those that it was begun with. Raises TransitionRefused if the
