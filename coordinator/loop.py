@@ -47,7 +47,7 @@ from coordinator.running.plan_topic import PlanTopic
 from coordinator.running.recoveries import RECOVERIES_MAX, Recoveries
 from coordinator.running.recovery import Recovery
 from coordinator.running.requests_in_force import RequestsInForce
-from coordinator.running.shown_workers import show_workers
+from coordinator.running.workers_shown import show_workers
 from coordinator.shown_status import WAITING_FOR_STORE, ServicePhase
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import RecoveryFailed
