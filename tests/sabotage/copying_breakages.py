@@ -9,7 +9,7 @@ CLONING, TEST_COPY, TEST_REKEYING = (
     "tests/end_to_end/test_copy.py",
     "tests/storage/remote/test_rekeying.py",
 )
-TEST_LOG, TEST_SOURCE = "tests/io_kafka/test_step_log.py", "tests/coordinator/test_cloning.py"
+TEST_LOG, TEST_SOURCE = "tests/io_kafka/test_step_log.py", "tests/coordinator/cloning/test_cloning.py"
 SILENCE, VERSIONS = "no silence", "6 two versions"
 
 COPIES = (

@@ -12,7 +12,7 @@ CHOICE, TRANSITIONS = "coordinator/transition/program_choice.py", "coordinator/t
 PORTIONS, OBSTACLES = "coordinator/transition/draining.py", "coordinator/transition/switch_obstacles.py"
 CORE, FORM = "coordinator/core.py", "io_kafka/step_log/form.py"
 IN_PROCESS, RECORDS = "tests/engine/test_draining.py", "tests/io_kafka/test_revision_rules.py"
-STEPS, MACHINE = "tests/coordinator/test_draining.py", "tests/coordinator/test_transition_machine.py"
+STEPS, MACHINE = "tests/coordinator/transition/test_draining.py", "tests/coordinator/transition/test_machine.py"
 SCENARIO = "tests/simulator/test_scenarios.py::test_a_drain_is_broken_off_at_every_step"
 READERS = f"{IN_PROCESS}::test_what_reads_a_changed_view_gets_its_difference_gradually"
 REFUSED = f"{RECORDS}::test_what_cannot_follow_is_refused_and_changes_nothing"
@@ -191,7 +191,7 @@ DRAINED = (
                 "                first=step,\n                former=",
             ),
         ),
-        ("tests/coordinator/test_program_choice.py::test_the_first_step_of_a_drain_is_that_of_its_program",),
+        ("tests/coordinator/transition/test_program_choice.py::test_the_first_step_of_a_drain_is_that_of_its_program",),
     ),
     Breakage(
         "a-drain-waits-for-input",
@@ -218,7 +218,7 @@ DRAINED = (
             ),
         ),
         (
-            "tests/coordinator/test_inputs.py::test_only_the_first_step_of_a_switch_releases_what_the_former_revision_held",
+            "tests/coordinator/stepping/test_inputs.py::test_only_the_first_step_of_a_switch_releases_what_the_former_revision_held",
         ),
     ),
     Breakage(
@@ -246,6 +246,6 @@ DRAINED = (
         "A difference that cannot leave in parts leaves at once, however large it is.",
         "9 bounded",
         (Edit(OBSTACLES, "if leaves_at_once(node) and size > rows_max:", "if leaves_at_once(node) and size < 0:"),),
-        ("tests/coordinator/test_switch_obstacles.py::test_rows_that_leave_in_several_steps_may_be_more",),
+        ("tests/coordinator/transition/test_switch_obstacles.py::test_rows_that_leave_in_several_steps_may_be_more",),
     ),
 )

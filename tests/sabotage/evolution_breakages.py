@@ -318,14 +318,14 @@ EVOLUTION = (
                 "changes",
             ),
         ),
-        ("tests/coordinator/test_views_in_error.py::test_the_error_rows_of_the_steps_are_added",),
+        ("tests/coordinator/stepping/test_views_in_error.py::test_the_error_rows_of_the_steps_are_added",),
     ),
     Breakage(
         "a-plan-that-a-pattern-reads",
         "A source with a pattern of topics reads the plan documents.",
         "no silence",
         (Edit("coordinator/starting/topics/patterns.py", "{spec.log_topic, spec.plan_topic, ", "{spec.log_topic, "),),
-        ("tests/coordinator/test_patterns.py::test_the_topics_whose_whole_names_match",),
+        ("tests/coordinator/starting/test_patterns.py::test_the_topics_whose_whole_names_match",),
     ),
     Breakage(
         "feeds-of-anti-joins",
@@ -472,7 +472,7 @@ EVOLUTION = (
                 "left[other] or f'c{other}'",
             ),
         ),
-        ("tests/coordinator/test_node_words.py::test_the_keys_of_a_join_are_columns_of_its_sides",),
+        ("tests/coordinator/revisions/test_node_words.py::test_the_keys_of_a_join_are_columns_of_its_sides",),
     ),
     Breakage(
         "names-of-columns-change-places",

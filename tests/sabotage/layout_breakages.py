@@ -16,8 +16,8 @@ BINDING, SLOTS, RULES = (
     "io_kafka/step_log/layout_rules.py",
 )
 COMPLETION = "coordinator/checkpoints/completion.py"
-TEST_PHASES, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/coordinator/test_layouts.py"
-TEST_BINDING, TEST_SLOTS = "tests/coordinator/test_binding.py", "tests/engine/resident/test_slots.py"
+TEST_PHASES, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/coordinator/starting/test_layouts.py"
+TEST_BINDING, TEST_SLOTS = "tests/coordinator/starting/test_binding.py", "tests/engine/resident/test_slots.py"
 STAGING, MOVES, TRACE = "engine/run/staging.py", "engine/state/moves.py", "engine/state/trace.py"
 TEST_CUT = "tests/engine/test_cut.py"
 COPIES, WEIGHTS, COPYING = (
@@ -502,7 +502,7 @@ LAYOUT = (
                 "crew.checkpoints.begin_fold(may_rewrite=True)",
             ),
         ),
-        ("tests/coordinator/test_checkpointing.py::test_no_file_is_rewritten_during_a_rescale",),
+        ("tests/coordinator/checkpoints/test_checkpointing.py::test_no_file_is_rewritten_during_a_rescale",),
     ),
     Breakage(
         "no-rest-between-chunks",

@@ -8,8 +8,8 @@ STEPPING, OBSTACLES = "coordinator/stepping/stepping.py", "coordinator/transitio
 TRANSITIONS_ = "coordinator/transition/transitions.py"
 MACHINE, FILL_CIRCUITS = "coordinator/transition/machine.py", "engine/analysis/fill_circuits.py"
 TEST_OBSTACLES, TEST_MACHINE = (
-    "tests/coordinator/test_switch_obstacles.py",
-    "tests/coordinator/test_transition_machine.py",
+    "tests/coordinator/transition/test_switch_obstacles.py",
+    "tests/coordinator/transition/test_machine.py",
 )
 TEST_FILLING, TEST_WORLDS = "tests/engine/test_filling.py", "tests/simulator/test_scenarios.py"
 TRANSITION_FOUND, TEST_TRANSITIONS = (
@@ -199,7 +199,7 @@ PASSAGES = (
         "A service that ends in the middle of its own transition cannot be started again with the same choices in another order.",
         APPLIED,
         (Edit(TRANSITION_FOUND, "gradual=choices.gradual).normal()", "gradual=choices.gradual)"),),
-        ("tests/coordinator/test_transition_found.py::test_the_choices_of_a_transition_are_known_again",),
+        ("tests/coordinator/starting/test_transition_found.py::test_the_choices_of_a_transition_are_known_again",),
     ),
     Breakage(
         "asked-before-the-end",

@@ -93,7 +93,7 @@ PLANS = (
                 "return [each for each in errors if new]",
             ),
         ),
-        ("tests/coordinator/test_switch_obstacles.py::test_the_views_that_a_switch_puts_in_error_are_told",),
+        ("tests/coordinator/transition/test_switch_obstacles.py::test_the_views_that_a_switch_puts_in_error_are_told",),
     ),
     Breakage(
         "errors-are-accepted-in-silence",

@@ -7,7 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 STORING, TESTS = "coordinator/storing", "tests/coordinator/storing"
 TEST_COLLECTING, TEST_MACHINE = f"{TESTS}/test_collecting.py", f"{TESTS}/test_machine.py"
 TEST_VERIFYING = f"{TESTS}/test_verifying.py"
-TEST_BINDING, TEST_LOG = "tests/coordinator/test_binding.py", "tests/io_kafka/test_step_log.py"
+TEST_BINDING, TEST_LOG = "tests/coordinator/starting/test_binding.py", "tests/io_kafka/test_step_log.py"
 TEST_STORE = "tests/end_to_end/test_store.py"
 TEST_SHRINKING = "tests/simulator/test_shrinking.py"
 TEST_REPLACING = "tests/simulator/test_replacing.py"
@@ -181,7 +181,9 @@ STORING_OF_RUNS = (
                 "",
             ),
         ),
-        ("tests/coordinator/test_binding.py::test_a_restore_that_was_broken_off_after_a_rescale_is_made_again",),
+        (
+            "tests/coordinator/starting/test_binding.py::test_a_restore_that_was_broken_off_after_a_rescale_is_made_again",
+        ),
     ),
     Breakage(
         "a-lost-host-is-replaced-for-ever",

@@ -20,8 +20,8 @@ from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.records import Refresh
 from storage import host_folder
 from storage.database import Database
-from tests.coordinator.test_inputs import Clock, append_only, spec
-from tests.coordinator.test_positions import TwoPartitions
+from tests.coordinator.starting.test_positions import TwoPartitions
+from tests.coordinator.stepping.test_inputs import Clock, append_only, spec
 from tests.end_to_end.harness import Playground, Resolved
 from tests.end_to_end.threads import threads
 

@@ -35,7 +35,7 @@ from io_kafka.formats import TableFormat
 from io_kafka.formats.batches import rows_in
 from io_kafka.formats.records import RecordFormat
 from io_kafka.offsets import TopicPartition
-from tests.coordinator.test_inputs import Clock, spec
+from tests.coordinator.stepping.test_inputs import Clock, spec
 from tests.io_kafka.formats.test_batches import records
 
 COLUMNS = pa.schema({"n": pa.int64()})

@@ -17,7 +17,7 @@ from engine.model.filling import TAKEN_BACK
 from engine.model.numbers import NumberedCircuit
 from engine.model.rows import Source
 from io_kafka.step_log.revision_state import Clearing
-from tests.coordinator.test_switch_obstacles import FACTS, ROW
+from tests.coordinator.transition.test_switch_obstacles import FACTS, ROW
 
 NAMES = ("k", "n")
 CIRCUIT = Circuit(

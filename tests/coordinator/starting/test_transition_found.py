@@ -8,7 +8,7 @@ from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.loads import UnknownTable
 from coordinator.starting.project.transition_found import is_as_chosen
 from io_kafka.step_log.revision_records import Choices
-from tests.coordinator.test_loads import table
+from tests.coordinator.revisions.test_loads import table
 
 PLANES = table("csv file:/data/planes.csv #44444444")
 BEGUN_WITH = Choices(

@@ -14,7 +14,7 @@ from coordinator.transition.machine import AnyTransition, Transition
 from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.reread_starts import Rereads
 from io_kafka.offsets import TopicPartition
-from tests.coordinator.test_reading_again import source
+from tests.coordinator.transition.test_reread_portions import source
 
 REQUEST: Any = ApplyRequest(spec=None, hold=False)  # type: ignore[arg-type]
 PREPARED: Any = SimpleNamespace(plan=SimpleNamespace(texts=("a", "b"), program_names=("c",)))

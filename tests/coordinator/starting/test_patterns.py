@@ -21,7 +21,7 @@ from io_kafka.errors import NoTopicMatches, UnknownTopic
 from io_kafka.formats import RecordFormat
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import TopicIdentity
-from tests.coordinator.test_inputs import Clock, Cluster, spec
+from tests.coordinator.stepping.test_inputs import Clock, Cluster, spec
 
 ENDS = {TopicPartition(name, 0): 5 for name in ("in.a", "in.b", "in", "out", "stepwell.p.steps", "stepwell.p.plans")}
 

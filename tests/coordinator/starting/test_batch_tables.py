@@ -31,7 +31,7 @@ from io_kafka.formats.batches import MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, TableF
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.records import InputRange, TableRecord, TopicIdentity
-from tests.coordinator.test_inputs import IN0, Clock, Cluster, Log, identity, spec
+from tests.coordinator.stepping.test_inputs import IN0, Clock, Cluster, Log, identity, spec
 from tests.io_kafka.formats.test_batches import records
 
 SCHEMA = pa.schema({"n": pa.int64()})
