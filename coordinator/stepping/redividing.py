@@ -76,12 +76,12 @@ class Redividing:
             _log.info("a step would have read more again than stepwell.step.bytes.max", step=record.step)
         return record
 
-    def count_error_rows(self, plan: NumberedCircuit, record: DivisionRecord, fault: DataError) -> None:
+    def count_error_rows(self, numbered: NumberedCircuit, record: DivisionRecord, fault: DataError) -> None:
         """Divides a step again, over the same input, so that rows that give an error are left out and counted. Raises Redivided then, and
         returns if the error is not one of rows."""
-        if not can_count(plan, self._writer.state, record, fault):
+        if not can_count(numbered, self._writer.state, record, fault):
             return
-        self._writer.log.append([count_all(plan, self._writer.epoch, record)])
+        self._writer.log.append([count_all(numbered, self._writer.epoch, record)])
         raise Redivided(f"step {record.step} leaves out rows that give an error: {fault}") from fault
 
     def widen_if_possible(self, record: DivisionRecord, fault: DataError) -> None:

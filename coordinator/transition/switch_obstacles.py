@@ -154,11 +154,11 @@ def _of_new_nodes(course: Course, intent: RevisionIntent, errors: Sequence[NodeE
     return [each for each in errors if each.node in new]
 
 
-def _place_of(plan: NumberedCircuit, number: int) -> Key | None:
+def _place_of(numbered: NumberedCircuit, number: int) -> Key | None:
     """The columns by which the rows lie that an output keeps while it is withheld."""
-    index = plan.index(number)
+    index = numbered.index(number)
     assert index is not None
-    output = plan.circuit.nodes[index]
+    output = numbered.circuit.nodes[index]
     assert isinstance(output, Output)
-    (place,) = plan_stages(plan.circuit, frozenset({output.handle})).input_colocation[index]
+    (place,) = plan_stages(numbered.circuit, frozenset({output.handle})).input_colocation[index]
     return place
