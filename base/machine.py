@@ -4,10 +4,10 @@ A machine is in one **phase** of a closed union of frozen dataclasses. A phase o
 **events** that may happen in it. Each gives the next phase:
 
     @dataclass(frozen=True)
-    class Staffing:
+    class AddingWorkers:
         new: tuple[int, ...]
 
-        def staffed(self, owned: Owned) -> Weighing | AllMoved: ...
+        def workers_added(self, owned: Owned) -> Weighing | AllMoved: ...
 
 So what belonged to a phase is gone when the phase is over, unless an event hands it on, and no field has to be reset. An event that may happen
 in several phases is a method of a class that all of them inherit from, and some of them may override it. An event that the present phase does
@@ -44,8 +44,8 @@ class Machine(Generic[Phase]):
         **kwargs: Arguments.kwargs,
     ) -> None:
         """Something has happened. `event`: a method of the class of the present phase, or of one from which that class inherits, as in
-        `tell(Staffing.staffed, owned)`. If the present phase overrides it, its own method is called. Raises InvalidTransition, also if the
-        present phase only has a method of the same name."""
+        `tell(AddingWorkers.workers_added, owned)`. If the present phase overrides it, its own method is called. Raises
+        InvalidTransition, also if the present phase only has a method of the same name."""
         name = event.__name__
         before = type(self.phase).__name__
         if not any(vars(kind).get(name) is event for kind in type(self.phase).__mro__):

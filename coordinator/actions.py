@@ -79,6 +79,9 @@ class Exit:
 
 
 CheckpointAction = LogIntent | Freeze | Fold | Complete
-Action = (
-    Divide | Give | Collect | Settle | CheckpointAction | RescaleAction | TransitionAction | ChangeProgram | Wait | Exit
+OngoingAction = (
+    Divide | Give | Collect | Settle | CheckpointAction | RescaleAction | TransitionAction | ChangeProgram | Wait
 )
+"""All actions but the one that ends the run."""
+
+Action = OngoingAction | Exit

@@ -15,9 +15,9 @@ only what the log cannot know: how far the workers are, how far a checkpoint has
     Fold(version)               begin to fold in the background                                folding; folded when it has ended
     Complete(version, former)   write into the log that every worker has `version`             completed
     LogRescale(wish)            write the intent of a rescale into the log                     rescale_intended
-    Staff(new, step)            make workers, and connect all of them to each other            staffed
+    AddWorkers(new, step)       make workers, and connect all of them to each other            workers_added
     Cut(slots, from, to)        let slots go from one worker to another                        cut
-    Bury(leaving)               let workers leave                                              buried
+    RemoveWorkers(leaving)      let workers leave                                              workers_removed
     LogTransition, LogTurn, ...  see transition/machine.py                                     as there
     ChangeProgram(step)         have the workers run what this step runs                       adopted
     Wait                        wait until something is requested, or a fold ends              -
@@ -62,7 +62,7 @@ from coordinator.boundary import Boundary
 from coordinator.checkpoints.machine import CheckpointMachine
 from coordinator.checkpoints.phases import CheckpointPhase
 from coordinator.goal import Goal
-from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
+from coordinator.rescale.actions import AddWorkers, Cut, LogRescale, RemoveWorkers
 from coordinator.rescale.machine import Rescale
 from coordinator.transition.machine import AnyTransition, LogTurn, TransitionAction
 from io_kafka.step_log.programs import ProgramKey
@@ -175,7 +175,7 @@ class Core:
 
     def _next_while_paused(self, log: StepLogState) -> Action:
         """A pause does not keep a transition from being taken back."""
-        self.rescale.rested()
+        self.rescale.no_step_comes()
         aborting = self._next_program(log) if self.transition.is_aborting(log) else None
         return aborting or Wait()
 
@@ -188,7 +188,7 @@ class Core:
     def _next_without_steps(self, log: StepLogState) -> Action:
         """The run ends, once the rescale and the transition that go on without steps are over."""
         if not self.rescale.is_idle:
-            self.rescale.rested()
+            self.rescale.no_step_comes()
             return Wait()
         return Wait() if self.transition.goes_on_by_itself(log) else self._end_run(log)
 
@@ -289,7 +289,7 @@ class Core:
         """Asks for a checkpoint because the last one was made long ago. It comes after what a rescale does as soon as no checkpoint is
         under way. Where a checkpoint takes as long as the interval between two, the rescale would otherwise wait for ever."""
         due = self.rescale.next(log, replace(self._at_boundary(log), is_checkpointing=False))
-        return not isinstance(due, LogRescale | Staff | Bury) and self.request_checkpoint()
+        return not isinstance(due, LogRescale | AddWorkers | RemoveWorkers) and self.request_checkpoint()
 
     def request_pause(self) -> None:
         """No step begins after the next boundary. A stop overrides a pause."""
@@ -306,7 +306,7 @@ class Core:
 
     def nothing_to_read(self) -> None:
         self.exhausted = True
-        self.rescale.rested()
+        self.rescale.no_step_comes()
 
     def given(self, step: int, log: StepLogState) -> None:
         """The workers have the step."""
@@ -368,11 +368,11 @@ class Core:
         self._report_of_rescale("intended")
         self.rescale.intended()
 
-    def staffed(self, owned: Mapping[int, SlotSet]) -> None:
+    def workers_added(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers of the target are there, and all are connected."""
         assert not self.checkpoints.is_under_way, self._with_story("workers are made while a checkpoint is under way")
-        self._report_of_rescale("staffed")
-        self.rescale.staffed(owned)
+        self._report_of_rescale("workers_added")
+        self.rescale.workers_added(owned)
 
     def cut(self, owned: Mapping[int, SlotSet], steps_between: int) -> None:
         """Some slots have another owner. `steps_between`: see MovingSlots.cut."""
@@ -380,10 +380,10 @@ class Core:
         self._report_before_freeze("cut")
         self.rescale.cut(owned, steps_between)
 
-    def buried(self, owned: Mapping[int, SlotSet]) -> None:
+    def workers_removed(self, owned: Mapping[int, SlotSet]) -> None:
         """The workers that were to leave are gone."""
-        self._report_of_rescale("buried")
-        self.rescale.buried(owned)
+        self._report_of_rescale("workers_removed")
+        self.rescale.workers_removed(owned)
 
     def _report_of_rescale(self, event: str) -> None:
         assert self.drained, self._with_story(f"{event} while a step is under way")

@@ -22,7 +22,7 @@ from base.version import VersionId
 from coordinator.core import Core
 from coordinator.goal import Goal
 from coordinator.measures import SettledStep
-from coordinator.rescale.ways import Owned
+from coordinator.rescale.slot_moves import Owned
 from coordinator.starting.workers.bind_workers import StartFindings
 from coordinator.transition.course import Course
 from engine.resident.crew import Crew

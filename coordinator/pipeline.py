@@ -11,6 +11,7 @@ Other threads talk to it through `Requests` and read `StatusBoard`. ARCHITECTURE
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -25,18 +26,18 @@ from coordinator.rescale.planner import NO_PLANNERS, Planners
 from coordinator.rescale.rescaling import Rescaling
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import Revision
-from coordinator.revisions.former import former_project
+from coordinator.revisions.project_of_revision import project_of_revision
 from coordinator.running.recovery import Recovery
 from coordinator.running.requests_in_force import RequestsInForce
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import StateLost
-from coordinator.starting.project.beginning import beginning
+from coordinator.starting.project.beginning import Beginning, beginning
 from coordinator.starting.project.in_force import next_revision, revision_in_force, revision_to_come
 from coordinator.starting.project.same_project import numbers_if_continued
 from coordinator.starting.topics.batch_tables import TableRows, load_tables, remove_lost_loads
-from coordinator.starting.topics.open_switch import why_switch_cannot_run
 from coordinator.starting.topics.patterns import with_matching_topics
 from coordinator.starting.topics.refresh import rebuild
+from coordinator.starting.topics.unwritten_switch import why_switch_cannot_run
 from coordinator.status import StatusBoard
 from coordinator.stepping.idle_wait import Bell
 from coordinator.stepping.views_in_error import check_answers
@@ -72,6 +73,16 @@ FAULTS_A_SUCCESSOR_MAY_CAUSE: tuple[type[Exception], ...] = (
 loads of batch tables, and messages that the successor has read long ago may have expired."""
 
 
+@dataclass(frozen=True)
+class _ChosenProject:
+    """The project that a run begins with. `revision`: the one in force; None for a new state. `numbers`: of the project's nodes, if it is to be
+    recorded as the next revision, which continues the one in force."""
+
+    begins: Beginning
+    revision: Revision | None
+    numbers: tuple[int, ...] | None
+
+
 class Pipeline:
     """One run of a pipeline. `run` returns after a stop, at a checkpoint, or raises the exception that ended the run."""
 
@@ -95,7 +106,7 @@ class Pipeline:
         log = FencedLog(files.kafka, files.transactional_id, files.log_topic)
         self._writer = writer = PipelineWriter(log, step_header=files.step_header)
         storing = Storing(files, writer, board, requests.wake)
-        checkpoints = Checkpointing(files, writer, self._topics, board, kept=lambda: storing.kept)
+        checkpoints = Checkpointing(files, writer, self._topics, board, kept=lambda: storing.versions_log_must_reach)
         rescaling = Rescaling(files, cluster.launcher, planners, writer, board)
         self._transitions = Transitions(files, writer, board, requests.wake, table_rows)
         self._parts = RunParts(
@@ -129,45 +140,13 @@ class Pipeline:
         `full_refresh`: retract all output and rebuild it; a refresh that an earlier run began is finished in any case. `on_change`: see
         OnChange. `chosen`: for the change that is applied. `expect_epoch`: see FencedLog.start. `claimed(epoch)` is called when the claim
         is committed."""
-        files = self._files
-        log_id = ensure_step_log(self._topics, files.log_topic).topic_id
-        claimant = Claimant(files.name, self._outside.hostname(), self._outside.pid(), endpoint)
-        epoch = self._writer.log.start(claimant, expect_epoch=expect_epoch)
-        claimed(epoch)
-        self._board.update(epoch=epoch, phase="recovering")
+        log_id = ensure_step_log(self._topics, self._files.log_topic).topic_id
+        self._claim(endpoint, expect_epoch, claimed)
         has_ended = False
         try:
             if full_refresh or self._writer.state.refresh is not None:
-                rebuild(files, self._writer, self._topics)
-            revision = self._revision_that_can_run()
-            if revision is not None:
-                self._board.update(revision=revision.number)  # also while workers start
-            state = self._writer.state
-            to_come = revision_to_come(files.kafka, files.plan_topic, state)
-            begins = beginning(files, revision, state, on_change, chosen, to_come=to_come)
-            numbers = None
-            if revision is not None and begins.is_recorded:
-                self._transitions.take_recorded(revision)
-            else:
-                numbers = numbers_if_continued(
-                    begins.spec, self._writer.state, revision, may_continue=goal.runs_new_steps
-                )
-            if revision is not None and numbers is not None:
-                self._finish_recorded_steps(revision, begins.spec, log_id)
-                if self._parts.in_force.is_stop:
-                    has_ended = True
-                    return
-            spec = load_tables(begins.spec, self._writer, self._topics, self._table_rows)
-            if self._writer.state.tables and self._writer.state.steps:
-                remove_lost_loads(spec.name, self._writer, self._topics)
-            spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
-            if numbers is not None:
-                revision = self._continue_as(spec, numbers)
-            self._parts.in_force.to_apply = begins.to_apply
-            made = RevisionRun(self._parts, begins.spec, log_id, goal=goal)
-            plan = made.run(spec, revision)
-            if goal.ends_with_input:
-                check_answers(plan, self._writer.state, made.running.spec.column_names)
+                rebuild(self._files, self._writer, self._topics)
+            self._run_project(self._choose_project(goal, on_change, chosen), log_id, goal)
             has_ended = True
         except StaleEpoch as fault:
             raise self._fence_fault() from fault
@@ -182,18 +161,59 @@ class Pipeline:
             self._requests.end()
             self._board.update(phase="stopped")
 
+    def _claim(self, endpoint: str | None, expect_epoch: int | None, claimed: Callable[[int], None]) -> None:
+        """Takes the pipeline over. From here on no earlier run writes to the step log."""
+        claimant = Claimant(self._files.name, self._outside.hostname(), self._outside.pid(), endpoint)
+        epoch = self._writer.log.start(claimant, expect_epoch=expect_epoch)
+        claimed(epoch)
+        self._board.update(epoch=epoch, phase="recovering")
+
+    def _choose_project(self, goal: Goal, on_change: OnChange, chosen: Chosen) -> _ChosenProject:
+        """Returns the project that the run begins with, and what it is to the revision in force."""
+        files, revision = self._files, self._revision_that_can_run()
+        if revision is not None:
+            self._board.update(revision=revision.number)  # also while workers start
+        state = self._writer.state
+        to_come = revision_to_come(files.kafka, files.plan_topic, state)
+        begins = beginning(files, revision, state, on_change, chosen, to_come=to_come)
+        if revision is not None and begins.is_recorded:
+            self._transitions.note_revision_at_start(revision)
+            return _ChosenProject(begins, revision, numbers=None)
+        numbers = numbers_if_continued(begins.spec, self._writer.state, revision, may_continue=goal.runs_new_steps)
+        return _ChosenProject(begins, revision, numbers)
+
+    def _run_project(self, project: _ChosenProject, log_id: str, goal: Goal) -> None:
+        """Runs the project until its goal is reached or the run is stopped. If it continues the revision in force, that one's steps are finished
+        first."""
+        begins, revision, numbers = project.begins, project.revision, project.numbers
+        if revision is not None and numbers is not None:
+            self._finish_recorded_steps(revision, begins.spec, log_id)
+            if self._parts.in_force.is_stop:
+                return
+        spec = load_tables(begins.spec, self._writer, self._topics, self._table_rows)
+        if self._writer.state.tables and self._writer.state.steps:
+            remove_lost_loads(spec.name, self._writer, self._topics)
+        spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
+        if numbers is not None:
+            revision = self._continue_as(spec, numbers)
+        self._parts.in_force.to_apply = begins.to_apply
+        made = RevisionRun(self._parts, begins.spec, log_id, goal=goal)
+        plan = made.run(spec, revision)
+        if goal.ends_with_input:
+            check_answers(plan, self._writer.state, made.running.spec.column_names)
+
     def _revision_that_can_run(self) -> Revision | None:
         """The one in force. A switch whose step can never run is taken back first."""
         files, writer = self._files, self._writer
         revision = revision_in_force(files.kafka, files.plan_topic, writer.state)
         fault = None if revision is None else why_switch_cannot_run(files, revision, writer.state, self._topics)
-        if fault is None or not self._transitions.take_fault(fault):
+        if fault is None or not self._transitions.turn_after_fault(fault):
             return revision
         return revision_in_force(files.kafka, files.plan_topic, writer.state)
 
     def _finish_recorded_steps(self, revision: Revision, files: PipelineSpec, log_id: str) -> None:
         """Runs the steps that are divided, as the revision in force says, and takes a checkpoint that has all of them."""
-        former = former_project(revision.document, files)
+        former = project_of_revision(revision.document, files)
         former = with_matching_topics(former, self._topics, self._writer.state.topics)
         RevisionRun(self._parts, former, log_id, goal=Goal.FINISH_STEPS).run(former, revision)
 

@@ -31,9 +31,9 @@ from storage.remote.place import StorePlace
 @dataclass(frozen=True)
 class InputTopic:
     """A source table and how it is read. `starting_offsets` is "earliest", "latest", Spark's JSON, or the text of a Since, see
-    starting/topics/positions.py.
-    `truncate`: only a changelog can have another one. `files`: of a batch table, a digest of the paths, sizes and times of the files that were
-    there when it was planned; empty if that is not known. It decides nothing.
+    starting/topics/positions.py. `truncate`: the policy for truncations; anything but `fail` only for a changelog. `files`: of a batch table, a
+    digest of the paths, sizes and times of the files that were there when it was planned; empty if that is not known. It is only
+    compared to tell users that files have changed (revisions/loads.py), and no row depends on it.
     `nulls`: of a keyed source, the columns that rows of its table lack although messages may have them (revisions/carrying.py)."""
 
     table: SourceTable

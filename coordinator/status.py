@@ -88,7 +88,7 @@ class Status:
     """The host, the process id, the folder of databases and the free bytes of its disk, of each."""
     layout: dict[str, Any] = field(default_factory=dict)
     """The owners of the slots, the rescale under way, the last one that was settled, and by mode how fast the last one has moved and how long no
-    step could begin (rescale/view.py)."""
+    step could begin (rescale/rescale_shown.py)."""
     layout_fault: str | None = None
     """Why the last rescale could not begin."""
     transition: dict[str, Any] | None = None
@@ -96,9 +96,9 @@ class Status:
     transition_last: dict[str, Any] | None = None
     """How the last transition has ended."""
     store: dict[str, Any] | None = None
-    """The checkpoint store (storing/view.py); None without one."""
+    """The checkpoint store (storing/store_shown.py); None without one."""
     automatic: dict[str, Any] | None = None
-    """How Stepwell chooses the number of workers (automatic/view.py); None if it does not."""
+    """How Stepwell chooses the number of workers (automatic/automatic_shown.py); None if it does not."""
     recoveries: int = 0
     recovery_ms: float = 0.0
     error: str | None = None

@@ -44,7 +44,7 @@ TransitionPoint = Literal[
     "plan.written",  # a transition is planned, and its documents are not written
     "revision.intended",
     "program.adopted",  # all workers run what the next step runs
-    "ready",  # all is filled, and the differences are measured
+    "switch.ready",  # all is filled, and the differences are measured
     "switch.recorded",
     "turn.written",  # the transition goes another way
     "clear.inside",  # tables are gone, and no checkpoint is without them
@@ -111,8 +111,8 @@ CopyPoint = Literal[
 ]
 LayoutPoint = Literal[
     "layout.intended",
-    "born",  # the databases of a change's new workers are made and opened
-    "joined",
+    "workers.created",  # the databases of a change's new workers are made and opened
+    "workers.joined",
     CopyPoint,
     "cut.exported",
     "absorb.inside",

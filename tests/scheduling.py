@@ -83,7 +83,7 @@ LONG = tuple(
         "simulator/test_shrinking.py",
         "engine/test_event_time.py",
         "stepwell/test_secrets.py",
-        "coordinator/test_refresh.py",
+        "coordinator/starting/test_refresh.py",
         "storage/remote/test_s3_faults.py",
         "end_to_end/test_event_time.py",
         "protocols/test_planners.py",

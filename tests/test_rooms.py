@@ -59,7 +59,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
         "rescale": {"starting"},
         "automatic": {"rescale"},
         "storing": {"starting"},
-        "copying": {"revisions", "starting", "storing"},
+        "cloning": {"revisions", "starting", "storing"},
         "running": {"revisions", "starting", "stepping", "checkpoints", "rescale", "transition", "storing"},
     },
     "stepwell": {
@@ -97,8 +97,8 @@ LOOSE = {
     "coordinator/loop_part.py": {"rescale", "starting", "transition"},
     "coordinator/specification.py": {"starting", "checkpoints", "automatic"},
     "coordinator/requests.py": {"checkpoints", "rescale", "revisions", "automatic"},
-    "coordinator/loop.py": WITHIN["coordinator"].keys() - {"copying"},
-    "coordinator/pipeline.py": WITHIN["coordinator"].keys() - {"copying"},
+    "coordinator/loop.py": WITHIN["coordinator"].keys() - {"cloning"},
+    "coordinator/pipeline.py": WITHIN["coordinator"].keys() - {"cloning"},
 }
 
 # What names a foreign system, and where it may. A new place is a decision, not an accident.

@@ -14,7 +14,7 @@ MOMENTS: dict[str, tuple[Point | None, Point]] = {
     "messages are read again": ("revision.intended", "source.read"),
     "a portion is in an open transaction": ("revision.intended", "region.inside"),
     COMPARED: ("revision.intended", "region.inside"),
-    "all is filled": (None, "ready"),
+    "all is filled": (None, "switch.ready"),
     "the switch is recorded": (None, "switch.recorded"),
     "the switch is divided": ("switch.recorded", "log.committed"),
     "the switch is in an open transaction": ("switch.recorded", "region.inside"),

@@ -2,7 +2,7 @@
 
 load.py        what is measured: samples of the load
 sampling.py    how the loop's steps become samples
-costs.py       what a step costs, as a function of its rows
+step_costs.py  what a step costs, as a function of its rows
 capacities.py  how many rows a second each number of workers manages: what was learnt, and what is expected of the others
 knowledge.py   all that is remembered of the samples
 phases.py      where the machine is: off, watching, asking, changing, cooling down
@@ -10,9 +10,9 @@ choice.py      which number of workers the knowledge speaks for, and why
 machine.py     the machine: samples in, decisions out
 reasons.py     the reasons in words
 replay.py      what the machine would have decided over a recorded load
-recorded.py    the file of the recorded load
+load_file.py   the file of the recorded load
 requests.py    what users ask of all this
 autoscaling.py the shell: samples, asks for rescales as a user does, and says why
-view.py        what users see of it
+automatic_shown.py what users see of it
 
-All but recorded.py and autoscaling.py is without I/O, clock or randomness."""
+All but load_file.py and autoscaling.py is without I/O, clock or randomness."""

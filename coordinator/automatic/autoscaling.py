@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import structlog
 
+from coordinator.automatic.automatic_shown import automatic_status
 from coordinator.automatic.choice import Surroundings, WorkersChoice, WorkersLimits
+from coordinator.automatic.load_file import LoadFile, read_load
 from coordinator.automatic.machine import AutoMachine
-from coordinator.automatic.recorded import LoadFile, read_load
 from coordinator.automatic.requests import AutoRequest
 from coordinator.automatic.sampling import Sampler
-from coordinator.automatic.view import automatic_status
 from coordinator.core import Core
 from coordinator.inbox import PendingRequest
 from coordinator.loop_part import LoopPart, Recovered

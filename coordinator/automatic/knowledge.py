@@ -12,8 +12,8 @@ from itertools import pairwise
 from statistics import median
 
 from coordinator.automatic.capacities import Capacities
-from coordinator.automatic.costs import StepCosts, costs_of
 from coordinator.automatic.load import LoadSample
+from coordinator.automatic.step_costs import StepCosts, costs_of
 
 UP_SAMPLES = 3
 """How many samples in a row have to speak for more workers because of a backlog: one may be a pause of the machine, and three are half a

@@ -31,7 +31,7 @@ class Upcoming:
         """Returns the number of the next revision. `fingerprint`: that of the circuit whose views these are. Raises NoAnswer if they cannot be
         read."""
         intent = self._filled_intent()
-        document = self._course.document_of(intent)
+        document = self._course.plan_of_next(intent)
         if (document.fingerprint_of_files or document.circuit.fingerprint) != fingerprint:
             raise NoAnswer(
                 f"the files define another project than revision {intent.number}, to which the transition leads.",
@@ -66,7 +66,7 @@ class Upcoming:
                 )
 
     def _in_error(self, intent: RevisionIntent, step: int) -> frozenset[str] | None:
-        return views_before(self._course.document_of(intent).numbered, self._log, step)
+        return views_before(self._course.plan_of_next(intent).numbered, self._log, step)
 
     def _filled_intent(self) -> RevisionIntent:
         """Raises NoAnswer if there is no next revision whose new nodes are filled."""

@@ -38,7 +38,7 @@ class LogRescale:
 
 
 @dataclass(frozen=True)
-class Staff:
+class AddWorkers:
     """Make the workers that are new, so that they stand before `step`, and connect all workers to each other."""
 
     new: tuple[int, ...]
@@ -56,10 +56,10 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Bury:
+class RemoveWorkers:
     """Let these workers, which own nothing and belong to no version that is needed, leave."""
 
     leaving: tuple[int, ...]
 
 
-RescaleAction = LogRescale | Staff | Cut | Bury
+RescaleAction = LogRescale | AddWorkers | Cut | RemoveWorkers

@@ -60,8 +60,8 @@ of a portion that is new is estimated with the same weight."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeCut:
-    """All that is measured of one cut. `slots`: how many have moved. `moved_bytes`: those that the cut itself has moved. `copied_bytes`: of its
+class CutMeasured:
+    """What was measured of one cut. `slots`: how many have moved. `moved_bytes`: those that the cut itself has moved. `copied_bytes`: of its
     portion, those that were copied before; None if its slots were not copied. `version`: the last complete one at that moment."""
 
     slots: int
@@ -109,7 +109,7 @@ class CutBudget:
         self._write_ms.append(write_ms)
         self._since_step = NO_CUTS
 
-    def note_cut(self, cut: MadeCut) -> int:
+    def note_cut(self, cut: CutMeasured) -> int:
         """A cut was made. Returns how many steps come before the next one of a live rescale."""
         if cut.copied_bytes is not None:
             self._note_portion(cut.copied_bytes, cut.moved_bytes)
@@ -127,7 +127,7 @@ class CutBudget:
         """How many bytes cuts have moved since this version, which is the last complete one."""
         return self._since_version.moved_bytes if self._since_version.version == version else 0
 
-    def _note_rate(self, cut: MadeCut) -> None:
+    def _note_rate(self, cut: CutMeasured) -> None:
         """A small cut says more of messages than of bytes, so it does not count."""
         if cut.moved_bytes >= LIVE_CUT_BYTES_MIN:
             rate = cut.moved_bytes / max(cut.took_ms, 0.1)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from base.fault import ExitCode, Fault
 from base.slots import SlotSet
-from coordinator.rescale.ways import Ways
+from coordinator.rescale.slot_moves import SlotMoves
 from engine.resident.crew import DiskUse
 
 
@@ -29,12 +29,12 @@ class NoDiskSpace(Fault):
 
 
 def needed_bytes(
-    ways: Ways, owned: Mapping[int, SlotSet], disk_use: Mapping[int, DiskUse], host_of: Mapping[int, str]
+    moves: SlotMoves, owned: Mapping[int, SlotSet], disk_use: Mapping[int, DiskUse], host_of: Mapping[int, str]
 ) -> dict[str, int]:
     """About how many bytes each host gets. `owned`: the slots of the workers now. `host_of`: of each destination. All slots of a worker
     count as equally large, as in `stepwell layout plan`."""
     needed: dict[str, int] = {}
-    for (source, destination), slots in ways.items():
+    for (source, destination), slots in moves.items():
         moved = disk_use[source].state_bytes * len(slots) // len(owned[source])
         needed[host_of[destination]] = needed.get(host_of[destination], 0) + moved
     return needed

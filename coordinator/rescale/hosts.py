@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from base.slots import SlotSet
 from coordinator.rescale.actions import Wish
 from coordinator.rescale.disk_space import NoDiskSpace, needed_bytes, why_no_disk_space
-from coordinator.rescale.ways import moves
+from coordinator.rescale.slot_moves import slot_moves
 from engine.resident.crew import Crew
 from engine.resident.registration import Candidate
 from io_kafka.step_log.layout_records import HostsPart
 from storage.host_folder import StateLocation
 
 
-def fits(task: Candidate, hosts: HostsPart | None) -> bool:
+def may_become_worker(task: Candidate, hosts: HostsPart | None) -> bool:
     """Whether the task may become a new worker of a rescale with these hosts."""
     if hosts is None:
         return True
@@ -23,16 +23,16 @@ def fits(task: Candidate, hosts: HostsPart | None) -> bool:
     return is_wanted and not task.registered.is_on(hosts.avoided)
 
 
-def fitting(crew: Crew, hosts: HostsPart | None) -> list[Candidate]:
+def usable_tasks(crew: Crew, hosts: HostsPart | None) -> list[Candidate]:
     """The tasks that may become new workers."""
-    return [task for task in crew.recruiting.candidates if fits(task, hosts)]
+    return [task for task in crew.recruiting.candidates if may_become_worker(task, hosts)]
 
 
 def tasks_for(new: Sequence[int], crew: Crew, hosts: HostsPart | None) -> dict[int, int]:
     """A task for each new worker, on the hosts that have the fewest. There is one that fits for each."""
     busy = Counter(member.folder_name for member in crew.members.values())
     chosen: dict[int, int] = {}
-    left = fitting(crew, hosts)
+    left = usable_tasks(crew, hosts)
     for number in new:
         task = min(left, key=lambda task: (busy[task.registered.folder_name], task.serial))
         left.remove(task)
@@ -55,11 +55,11 @@ def why_no_disk_space_for(
         (host,) = free
         host_of |= dict.fromkeys(new, host)
         free[host] = location.here.free_bytes()  # now, and not at the last checkpoint
-    elif len(fitting(crew, wish.hosts)) >= len(new):
+    elif len(usable_tasks(crew, wish.hosts)) >= len(new):
         tasks = {task.serial: task.registered for task in crew.recruiting.candidates}
         for number, serial in tasks_for(new, crew, wish.hosts).items():
             host_of[number] = tasks[serial].folder_name
             free[tasks[serial].folder_name] = tasks[serial].free_bytes
             names[tasks[serial].folder_name] = f"host {tasks[serial].host}"
-    ways = {ends: slots for ends, slots in moves(owned, target.owned).items() if ends[1] in host_of}
-    return why_no_disk_space(needed_bytes(ways, owned, disk_use, host_of), free, names)
+    moves = {ends: slots for ends, slots in slot_moves(owned, target.owned).items() if ends[1] in host_of}
+    return why_no_disk_space(needed_bytes(moves, owned, disk_use, host_of), free, names)

@@ -14,8 +14,8 @@ from base.slots import NO_SLOTS, SlotSet, why_no_partition
 from coordinator.boundary import Boundary
 from coordinator.rescale.actions import Aim, RescaleAction, Wish
 from coordinator.rescale.phases import (
+    AddingWorkers,
     AllMoved,
-    Burying,
     Idle,
     Moving,
     MovingCold,
@@ -25,14 +25,14 @@ from coordinator.rescale.phases import (
     MovingSlots,
     NeedsTasks,
     Phase,
-    Staffing,
+    RemovingWorkers,
     UnderWay,
     WantedRescale,
     Weighing,
-    resume,
+    phase_after_recovery,
 )
 from coordinator.rescale.planner import Planner
-from coordinator.rescale.ways import Owned, Portion, missing_members, moves
+from coordinator.rescale.slot_moves import Owned, Portion, missing_members, slot_moves
 from io_kafka.step_log.layout_records import RescaleMode, Target
 from io_kafka.step_log.layout_rules import why_not_owned
 from io_kafka.step_log.state import StepLogState
@@ -65,13 +65,13 @@ class Rescale(Machine[Phase]):
     @property
     def is_paused(self) -> bool:
         """Whether a user has paused it."""
-        return isinstance(self.phase, UnderWay) and self.phase.course.is_paused
+        return isinstance(self.phase, UnderWay) and self.phase.bookkeeping.is_paused
 
     @property
     def aim(self) -> Aim | None:
         """What the rescale that is wanted or under way is to do; None without one."""
         match self.phase:
-            case Idle() | Burying():
+            case Idle() | RemovingWorkers():
                 return None
             case WantedRescale(wish=wish):
                 return wish.aim
@@ -103,7 +103,7 @@ class Rescale(Machine[Phase]):
 
     def recovered(self, owned: Owned, log: StepLogState) -> None:
         """Other workers go on. `owned`: the owners in the version that was opened."""
-        self.reset_to(resume(owned, log.rescale, log.target), "recovered")
+        self.reset_to(phase_after_recovery(owned, log.rescale, log.target), "recovered")
 
     def requested(self, wish: Wish) -> None:
         """A rescale is wanted, and the log does not have it yet."""
@@ -125,13 +125,13 @@ class Rescale(Machine[Phase]):
         """A user has paused the rescale under way, or lets it go on."""
         self.tell(UnderWay.paused, is_paused)
 
-    def copies(self, has_copies: bool) -> None:
+    def copies_changed(self, has_copies: bool) -> None:
         """Workers have copies of slots, or make some; or have none any more. Phases that do not keep this ignore it."""
         match self.phase:
-            case UnderWay(course=course) if course.has_copies != has_copies:
-                self.tell(UnderWay.copies, has_copies)
-            case Burying() as burying if burying.has_copies != has_copies:
-                self.tell(Burying.copies, has_copies)
+            case UnderWay(bookkeeping=bookkeeping) if bookkeeping.has_copies != has_copies:
+                self.tell(UnderWay.copies_changed, has_copies)
+            case RemovingWorkers() as removing if removing.has_copies != has_copies:
+                self.tell(RemovingWorkers.copies_changed, has_copies)
             case _:
                 pass
 
@@ -147,10 +147,10 @@ class Rescale(Machine[Phase]):
         """The destination has copies of all that the slots of the portion had when their copy began."""
         self.tell(MovingPortions.copied, portion)
 
-    def crowded(self, is_crowded: bool) -> None:
-        """`is_crowded`: whether a checkpoint has to come before the next cut of a live rescale. Other phases ignore it."""
-        if isinstance(self.phase, MovingLive) and self.phase.is_crowded != is_crowded:
-            self.tell(MovingLive.crowded, is_crowded)
+    def checkpoint_needed(self, needs_checkpoint: bool) -> None:
+        """`needs_checkpoint`: whether a checkpoint has to come before the next cut of a live rescale. Other phases ignore it."""
+        if isinstance(self.phase, MovingLive) and self.phase.needs_checkpoint != needs_checkpoint:
+            self.tell(MovingLive.checkpoint_needed, needs_checkpoint)
 
     def sized(self, slots_per_round: int) -> None:
         """How many slots one round of the planner may move."""
@@ -163,9 +163,9 @@ class Rescale(Machine[Phase]):
         """The intent of the rescale is in the log."""
         self.tell(WantedRescale.intended)
 
-    def staffed(self, owned: Owned) -> None:
+    def workers_added(self, owned: Owned) -> None:
         """All workers of the target are there, and are connected."""
-        self.tell(Staffing.staffed, owned)
+        self.tell(AddingWorkers.workers_added, owned)
 
     def cut(self, owned: Owned, steps_between: int) -> None:
         """Some slots have another owner. `steps_between`: see MovingSlots.cut."""
@@ -176,19 +176,19 @@ class Rescale(Machine[Phase]):
         if log.rescale is None and self.is_under_way:
             self.tell(AllMoved.completed, log.current_layout.placed.births)
 
-    def buried(self, owned: Owned) -> None:
+    def workers_removed(self, owned: Owned) -> None:
         """The workers that were to leave are gone."""
-        self.tell(Burying.buried, owned)
+        self.tell(RemovingWorkers.workers_removed, owned)
 
     def stepped(self) -> None:
         """A step has been settled; see UnderWay. Other phases ignore it."""
         if isinstance(self.phase, UnderWay):
             self.phase = self.phase.stepped()
 
-    def rested(self) -> None:
+    def no_step_comes(self) -> None:
         """No step comes now; see UnderWay. Other phases ignore it."""
         if isinstance(self.phase, UnderWay):
-            self.phase = self.phase.rested()
+            self.phase = self.phase.no_step_comes()
 
     def check(self, log: StepLogState) -> None:
         """Asserts the invariants. `next` calls it before each decision."""
@@ -201,7 +201,7 @@ class Rescale(Machine[Phase]):
                 return  # each action of the core asks, and nobody owns anything else than in the layout
             case WantedRescale():
                 assert phase.is_recruited or phase.new, self.with_story("no worker is new, and tasks are waited for")
-            case Burying():
+            case RemovingWorkers():
                 for worker in phase.leaving:
                     assert phase.owned[worker] == NO_SLOTS, self.with_story(f"worker {worker} leaves and owns slots")
             case UnderWay():
@@ -211,20 +211,20 @@ class Rescale(Machine[Phase]):
         for why_not in (why_no_partition(self.owned), why_not_owned(self.owned, log.layout_ground)):
             assert why_not is None, self.with_story(why_not)
 
-    def _check_under_way(self, phase: Staffing | Weighing | Moving | AllMoved, log: StepLogState) -> None:
+    def _check_under_way(self, phase: AddingWorkers | Weighing | Moving | AllMoved, log: StepLogState) -> None:
         intent, target = log.rescale, log.target
         assert intent is not None and target is not None
         said, strategy = Aim(target, intent.strategy), intent.strategy
         assert phase.aim == said, self.with_story(f"the rescale leads to {phase.aim}, and that of the log to {said}")
         new = missing_members(target.members, phase.owned)
-        if isinstance(phase, Staffing):
+        if isinstance(phase, AddingWorkers):
             assert phase.new == new != (), self.with_story(f"workers {phase.new} are to be made, {new} are missing")
             return
         assert not new, self.with_story(f"workers {new} are missing in the phase {type(phase).__name__}")
-        ways = moves(phase.owned, target.owned)
+        moves = slot_moves(phase.owned, target.owned)
         match phase:
             case AllMoved():
-                assert not ways, self.with_story(f"{ways} have to move still")
+                assert not moves, self.with_story(f"{moves} have to move still")
                 return
             case Weighing():
                 pass
@@ -238,12 +238,14 @@ class Rescale(Machine[Phase]):
                 assert strategy.protocol != "batches", self.with_story("a planner in a rescale without a protocol")
             case _:
                 assert_never(phase)
-        assert phase.ways == ways != {}, self.with_story(f"{phase.ways} are to move, and {ways} have to")
+        assert phase.moves == moves != {}, self.with_story(f"{phase.moves} are to move, and {moves} have to")
 
     def _check_copies(self, phase: MovingPortions) -> None:
         portions = phase.copied_portions
         for slots, source, destination in portions:
-            way = phase.ways.get((source, destination), NO_SLOTS)
-            assert slots != NO_SLOTS and slots.is_within(way), self.with_story(f"{slots} were copied and do not move")
+            moving = phase.moves.get((source, destination), NO_SLOTS)
+            assert slots != NO_SLOTS and slots.is_within(moving), self.with_story(
+                f"{slots} were copied and do not move"
+            )
         count = len(SlotSet.of(span for portion in portions for span in portion.slots.ranges))
         assert count == sum(len(portion.slots) for portion in portions), self.with_story("slots were copied twice")

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coordinator.rescale.copying import Copying
 from coordinator.rescale.cut_budget import CutBudget
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.planner import Planners
 from coordinator.rescale.recruiting import RescaleRecruits
-from coordinator.rescale.view import RescaleView
+from coordinator.rescale.rescale_shown import RescaleView
+from coordinator.rescale.slot_copies import SlotCopies
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from engine.resident.launcher import Launcher
 from io_kafka.clients.writer import PipelineWriter
-from io_kafka.step_log.layout_records import LayoutRecord
-from io_kafka.step_log.state import StepLogState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,16 +31,7 @@ class RescaleParts:
     budget: CutBudget
     view: RescaleView
     recruiting: RescaleRecruits
-    copying: Copying
-
-    @property
-    def log(self) -> StepLogState:
-        return self.writer.state
-
-    @property
-    def layout(self) -> LayoutRecord:
-        """The last one that is settled."""
-        return self.log.current_layout
+    copies: SlotCopies
 
     @property
     def monotonic(self) -> Callable[[], float]:

@@ -1,45 +1,45 @@
 """The phases of a rescale, and the events that lead from one to the next.
 
-    Idle -> WantedRescale -> Staffing -> Weighing -> MovingCold | MovingPortions | MovingRounds -> AllMoved -> Burying -> Idle
+    Idle -> WantedRescale -> AddingWorkers -> Weighing -> MovingCold | MovingPortions | MovingRounds -> AllMoved -> RemovingWorkers -> Idle
 
     phase            what it waits for                                  next action
     Idle             a request                                          -
     WantedRescale    tasks for the workers that are new                 LogRescale
-    Staffing         the same, after a crash or a turn                  Staff: they are made, and all workers join each other
+    AddingWorkers    the same, after a crash or a turn                  AddWorkers: they are made, and all workers join each other
     Weighing         the sources count the bytes of the slots that go   -
-    MovingCold       nothing                                            Cut: the first slots of a way
+    MovingCold       nothing                                            Cut: the first slots of one move
     MovingPortions   the copy of a portion, and some steps              Cut: the portion
     MovingRounds     some steps, before each round                      Cut: the move that the planner names
     AllMoved         a checkpoint that has the owners of the target     - (the core makes the checkpoint)
-    Burying          the end of folds and copies                        Bury: workers without slots leave
+    RemovingWorkers  the end of folds and copies                        RemoveWorkers: workers without slots leave
 
-    phase            event       next phase
-    Idle             requested   WantedRescale
-    WantedRescale    refused     Idle
-    WantedRescale    intended    Staffing; without new workers Weighing; without slots to move AllMoved
-    Staffing         staffed     Weighing; without slots to move AllMoved
-    Weighing         weighed     MovingCold; in a live rescale MovingPortions
-    Weighing         planned     MovingRounds
-    MovingPortions   copied      MovingPortions
-    MovingPortions   paused      MovingPortions, without what was copied
-    MovingPortions   cut         the same, without what does not move any more; after the last one AllMoved
-    MovingRounds     sized       MovingRounds
-    MovingRounds     cut         the same; after the last one AllMoved
-    AllMoved         completed   Burying; if nobody leaves Idle
-    Burying          copies      Burying
-    Burying          buried      Idle
-    UnderWay         turned      Staffing; without new workers Weighing; without slots to move AllMoved
-    UnderWay         paused      the same
-    UnderWay         copies      the same
-    UnderWay         stepped     the same
-    UnderWay         rested      the same
-    NeedsTasks       recruited   the same
-    MovingSlots      cut         the same; after the last one AllMoved
-    MovingLive       crowded     the same
+    phase            event              next phase
+    Idle             requested          WantedRescale
+    WantedRescale    refused            Idle
+    WantedRescale    intended           AddingWorkers; without new workers Weighing; without slots to move AllMoved
+    AddingWorkers    workers_added      Weighing; without slots to move AllMoved
+    Weighing         weighed            MovingCold; in a live rescale MovingPortions
+    Weighing         planned            MovingRounds
+    MovingPortions   copied             MovingPortions
+    MovingPortions   paused             MovingPortions, without what was copied
+    MovingPortions   cut                the same, without what does not move any more; after the last one AllMoved
+    MovingRounds     sized              MovingRounds
+    MovingRounds     cut                the same; after the last one AllMoved
+    AllMoved         completed          RemovingWorkers; if nobody leaves Idle
+    RemovingWorkers  copies_changed     RemovingWorkers
+    RemovingWorkers  workers_removed    Idle
+    UnderWay         turned             AddingWorkers; without new workers Weighing; without slots to move AllMoved
+    UnderWay         paused             the same
+    UnderWay         copies_changed     the same
+    UnderWay         stepped            the same
+    UnderWay         no_step_comes      the same
+    NeedsTasks       recruited          the same
+    MovingSlots      cut                the same; after the last one AllMoved
+    MovingLive       checkpoint_needed  the same
 
-UnderWay stands for the phases from Staffing to AllMoved, in which the log has the rescale. NeedsTasks stands for WantedRescale and Staffing,
-MovingSlots for the three phases in which slots move, and MovingLive for the two of them of a live rescale. After a crash `resume` gives the
-phase, as `turned` does.
+UnderWay stands for the phases from AddingWorkers to AllMoved, in which the log has the rescale. NeedsTasks stands for WantedRescale and
+AddingWorkers, MovingSlots for the three phases in which slots move, and MovingLive for the two of them of a live rescale. After a crash
+`phase_after_recovery` gives the phase, as `turned` does.
 
 There are three ways to move slots, and each is a phase:
 
@@ -60,29 +60,29 @@ from typing import Self, assert_never
 
 from base.slots import drop_empty
 from coordinator.boundary import Boundary
-from coordinator.rescale.actions import Aim, Bury, Cut, LogRescale, Staff, Wish
+from coordinator.rescale.actions import AddWorkers, Aim, Cut, LogRescale, RemoveWorkers, Wish
 from coordinator.rescale.planner import Planner
-from coordinator.rescale.ways import Owned, Portion, Ways, missing_members, moves, slots_of
+from coordinator.rescale.slot_moves import Owned, Portion, SlotMoves, missing_members, slot_moves, slots_of
 from io_kafka.step_log.layout_records import LayoutIntent, Target
 
 
 @dataclass(frozen=True)
-class RescaleCourse:
-    """What a rescale under way keeps from phase to phase. `is_paused`: whether a user has paused it. `has_copies`: whether workers have
-    copies of slots, or make some. `steps_due`: how many steps have to come before the next cut of a live rescale. `cuts`: how many were
-    made."""
+class RescaleBookkeeping:
+    """The bookkeeping of a rescale under way, which it keeps from phase to phase. `is_paused`: whether a user has paused it. `has_copies`:
+    whether workers have copies of slots, or make some. `steps_due`: how many steps have to come before the next cut of a live rescale. `cuts`:
+    how many were made."""
 
     is_paused: bool
     has_copies: bool
     steps_due: int
     cuts: int
 
-    def with_cut(self, steps_between: int) -> RescaleCourse:
-        """The course after one more cut. `steps_between`: how many steps come before the next one."""
+    def with_cut(self, steps_between: int) -> RescaleBookkeeping:
+        """The bookkeeping after one more cut. `steps_between`: how many steps come before the next one."""
         return replace(self, steps_due=steps_between, cuts=self.cuts + 1)
 
 
-COURSE_FIRST = RescaleCourse(is_paused=False, has_copies=False, steps_due=0, cuts=0)
+NOTHING_DONE = RescaleBookkeeping(is_paused=False, has_copies=False, steps_due=0, cuts=0)
 
 
 @dataclass(frozen=True)
@@ -137,9 +137,9 @@ class WantedRescale(NeedsTasks):
         """There are no tasks for the workers that are new, or no room, or the wish was taken back."""
         return Idle(self.owned)
 
-    def intended(self) -> Staffing | Weighing | AllMoved:
+    def intended(self) -> AddingWorkers | Weighing | AllMoved:
         """The intent is in the log."""
-        return _first_phase(self.owned, self.wish.aim, COURSE_FIRST, is_recruited=self.is_recruited)
+        return _first_phase(self.owned, self.wish.aim, NOTHING_DONE, is_recruited=self.is_recruited)
 
 
 @dataclass(frozen=True)
@@ -148,57 +148,57 @@ class UnderWay:
 
     owned: Owned
     aim: Aim
-    course: RescaleCourse
+    bookkeeping: RescaleBookkeeping
 
     @property
     def blocks_steps(self) -> bool:
         return self.aim.is_cold
 
-    def turned(self, target: Target) -> Staffing | Weighing | AllMoved:
+    def turned(self, target: Target) -> AddingWorkers | Weighing | AllMoved:
         """The log has another target. What the sources have counted and copied was for other slots."""
-        return _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)
+        return _first_phase(self.owned, replace(self.aim, target=target), self.bookkeeping, is_recruited=False)
 
     def paused(self, is_paused: bool) -> Self:
         """A user has paused the rescale, or lets it go on."""
-        return replace(self, course=replace(self.course, is_paused=is_paused))
+        return replace(self, bookkeeping=replace(self.bookkeeping, is_paused=is_paused))
 
-    def copies(self, has_copies: bool) -> Self:
+    def copies_changed(self, has_copies: bool) -> Self:
         """Workers have copies of slots, or make some; or have none any more."""
-        return replace(self, course=replace(self.course, has_copies=has_copies))
+        return replace(self, bookkeeping=replace(self.bookkeeping, has_copies=has_copies))
 
     def stepped(self) -> Self:
         """A step has been settled."""
-        return replace(self, course=replace(self.course, steps_due=max(0, self.course.steps_due - 1)))
+        return replace(self, bookkeeping=replace(self.bookkeeping, steps_due=max(0, self.bookkeeping.steps_due - 1)))
 
-    def rested(self) -> Self:
+    def no_step_comes(self) -> Self:
         """No step comes, because there is nothing to read or the steps are paused. So a cut delays none."""
-        return replace(self, course=replace(self.course, steps_due=0))
+        return replace(self, bookkeeping=replace(self.bookkeeping, steps_due=0))
 
 
 @dataclass(frozen=True)
-class Staffing(UnderWay, NeedsTasks):
+class AddingWorkers(UnderWay, NeedsTasks):
     """`new`: the members of the target that are not there yet."""
 
     new: tuple[int, ...]
 
-    def next(self, at: Boundary) -> Staff | None:
+    def next(self, at: Boundary) -> AddWorkers | None:
         # A worker is made at the last complete version, so no other may be under way.
         may_be_made = self.is_recruited and not at.is_checkpointing
-        return Staff(self.new, at.step) if may_be_made and _may_act(self.aim, at) else None
+        return AddWorkers(self.new, at.step) if may_be_made and _may_act(self.aim, at) else None
 
-    def staffed(self, owned: Owned) -> Weighing | AllMoved:
+    def workers_added(self, owned: Owned) -> Weighing | AllMoved:
         """All workers of the target are there."""
         assert drop_empty(owned) == drop_empty(self.owned), "slots moved with the new workers"
-        begun = _first_phase(owned, self.aim, self.course, is_recruited=False)
-        assert not isinstance(begun, Staffing), f"workers {begun.new} were not made"
+        begun = _first_phase(owned, self.aim, self.bookkeeping, is_recruited=False)
+        assert not isinstance(begun, AddingWorkers), f"workers {begun.new} were not made"
         return begun
 
 
 @dataclass(frozen=True)
 class Weighing(UnderWay):
-    """`ways`: what has to move."""
+    """`moves`: what has to move."""
 
-    ways: Ways
+    moves: SlotMoves
 
     def next(self, at: Boundary) -> None:
         return None
@@ -209,10 +209,10 @@ class Weighing(UnderWay):
         assert strategy.protocol == "batches", f"a rescale by {strategy.protocol} without a planner"
         match strategy.mode:
             case "cold":
-                return MovingCold(self.owned, self.aim, self.course, self.ways)
+                return MovingCold(self.owned, self.aim, self.bookkeeping, self.moves)
             case "live":
                 return MovingPortions(
-                    self.owned, self.aim, self.course, self.ways, is_crowded=False, copied_portions=()
+                    self.owned, self.aim, self.bookkeeping, self.moves, needs_checkpoint=False, copied_portions=()
                 )
             case _:
                 assert_never(strategy.mode)
@@ -223,9 +223,9 @@ class Weighing(UnderWay):
         return MovingRounds(
             self.owned,
             self.aim,
-            self.course,
-            self.ways,
-            is_crowded=False,
+            self.bookkeeping,
+            self.moves,
+            needs_checkpoint=False,
             planner=planner,
             slots_per_round=1,
             is_within_round=False,
@@ -234,32 +234,34 @@ class Weighing(UnderWay):
 
 @dataclass(frozen=True)
 class MovingSlots(UnderWay):
-    """What all phases have in which slots move. `ways`: what has to move."""
+    """What all phases have in which slots move. `moves`: what has to move."""
 
-    ways: Ways
+    moves: SlotMoves
 
     def cut(self, owned: Owned, steps_between: int) -> Self | AllMoved:
         """Some slots have another owner. `steps_between`: how many steps come before the next cut of a live rescale, unless none comes."""
-        course, ways = self.course.with_cut(steps_between), moves(owned, self.aim.target.owned)
-        if not ways:
-            return AllMoved(owned, self.aim, course, messages=None)
-        return replace(self, owned=owned, course=course, ways=ways)
+        bookkeeping, moves = self.bookkeeping.with_cut(steps_between), slot_moves(owned, self.aim.target.owned)
+        if not moves:
+            return AllMoved(owned, self.aim, bookkeeping, messages=None)
+        return replace(self, owned=owned, bookkeeping=bookkeeping, moves=moves)
 
 
 @dataclass(frozen=True)
 class MovingLive(MovingSlots):
-    """What both phases of a live rescale have in which slots move between steps. `is_crowded`: whether a checkpoint has to come before the next
-    cut."""
+    """What both phases of a live rescale have in which slots move between steps. `needs_checkpoint`: whether a checkpoint has to come before
+    the next cut."""
 
-    is_crowded: bool
+    needs_checkpoint: bool
 
-    def crowded(self, is_crowded: bool) -> Self:
+    def checkpoint_needed(self, needs_checkpoint: bool) -> Self:
         """The shell has looked at what was moved since the last version."""
-        return replace(self, is_crowded=is_crowded)
+        return replace(self, needs_checkpoint=needs_checkpoint)
 
     def _may_cut(self, at: Boundary) -> bool:
         """Whether a cut may be made that does not belong to a round which has begun."""
-        return not (at.is_replaying or self.course.is_paused or self.is_crowded or self.course.steps_due)
+        return not (
+            at.is_replaying or self.bookkeeping.is_paused or self.needs_checkpoint or self.bookkeeping.steps_due
+        )
 
 
 @dataclass(frozen=True)
@@ -267,10 +269,10 @@ class MovingCold(MovingSlots):
     """Slots move while no step runs."""
 
     def next(self, at: Boundary) -> Cut | None:
-        if self.course.is_paused:
+        if self.bookkeeping.is_paused:
             return None
-        source, destination = sorted(self.ways)[self.course.cuts % len(self.ways)]  # the pairs take turns
-        return Cut(self.ways[source, destination], source, destination, is_whole=False)
+        source, destination = sorted(self.moves)[self.bookkeeping.cuts % len(self.moves)]  # the pairs alternate
+        return Cut(self.moves[source, destination], source, destination, is_whole=False)
 
 
 @dataclass(frozen=True)
@@ -298,7 +300,7 @@ class MovingPortions(MovingLive):
         after = super().cut(owned, steps_between)
         if isinstance(after, AllMoved):
             return after
-        left = slots_of(after.ways)
+        left = slots_of(after.moves)
         return replace(
             after, copied_portions=tuple(each for each in self.copied_portions if each.slots.is_within(left))
         )
@@ -351,15 +353,15 @@ class AllMoved(UnderWay):
     def next(self, at: Boundary) -> None:
         return None
 
-    def completed(self, members: Collection[int]) -> Burying | Idle:
+    def completed(self, members: Collection[int]) -> RemovingWorkers | Idle:
         """The log has a new layout, which is that of the owners now. `members`: its workers."""
         leaving = tuple(sorted(set(self.owned) - set(members)))
-        return Burying(self.owned, leaving, self.course.has_copies) if leaving else Idle(self.owned)
+        return RemovingWorkers(self.owned, leaving, self.bookkeeping.has_copies) if leaving else Idle(self.owned)
 
 
 @dataclass(frozen=True)
-class Burying:
-    """`leaving`: workers that the settled layout does not have. `has_copies`: see RescaleCourse; a worker that receives a
+class RemovingWorkers:
+    """`leaving`: workers that the settled layout does not have. `has_copies`: see RescaleBookkeeping; a worker that receives a
     copy answers for it before it leaves."""
 
     owned: Owned
@@ -370,39 +372,51 @@ class Burying:
     def blocks_steps(self) -> bool:
         return False
 
-    def next(self, at: Boundary) -> Bury | None:
+    def next(self, at: Boundary) -> RemoveWorkers | None:
         # They take part in a fold that is under way, and in a copy.
-        return None if at.is_checkpointing or self.has_copies else Bury(self.leaving)
+        return None if at.is_checkpointing or self.has_copies else RemoveWorkers(self.leaving)
 
-    def copies(self, has_copies: bool) -> Burying:
+    def copies_changed(self, has_copies: bool) -> RemovingWorkers:
         """Workers have copies of slots, or have none any more; see UnderWay."""
         return replace(self, has_copies=has_copies)
 
-    def buried(self, owned: Owned) -> Idle:
+    def workers_removed(self, owned: Owned) -> Idle:
         """The workers that were to leave are gone."""
         return Idle(owned)
 
 
-Phase = Idle | WantedRescale | Staffing | Weighing | MovingCold | MovingPortions | MovingRounds | AllMoved | Burying
+Phase = (
+    Idle
+    | WantedRescale
+    | AddingWorkers
+    | Weighing
+    | MovingCold
+    | MovingPortions
+    | MovingRounds
+    | AllMoved
+    | RemovingWorkers
+)
 
 
-def resume(owned: Owned, intent: LayoutIntent | None, target: Target | None) -> Idle | Staffing | Weighing | AllMoved:
+def phase_after_recovery(
+    owned: Owned, intent: LayoutIntent | None, target: Target | None
+) -> Idle | AddingWorkers | Weighing | AllMoved:
     """The phase of a run that has opened a version in which workers own these slots. `intent`: of the rescale that the log has; `target`:
     where it leads to now."""
     if intent is None or target is None:
         return Idle(owned)
-    return _first_phase(owned, Aim(target, intent.strategy), COURSE_FIRST, is_recruited=False)
+    return _first_phase(owned, Aim(target, intent.strategy), NOTHING_DONE, is_recruited=False)
 
 
 def _first_phase(
-    owned: Owned, aim: Aim, course: RescaleCourse, *, is_recruited: bool
-) -> Staffing | Weighing | AllMoved:
+    owned: Owned, aim: Aim, bookkeeping: RescaleBookkeeping, *, is_recruited: bool
+) -> AddingWorkers | Weighing | AllMoved:
     """The phase of a rescale by what is left to do, before anything was counted or copied."""
     if new := missing_members(aim.target.members, owned):
-        return Staffing(owned, aim, course, new, is_recruited=is_recruited)
-    if ways := moves(owned, aim.target.owned):
-        return Weighing(owned, aim, course, ways)
-    return AllMoved(owned, aim, course, messages=None)
+        return AddingWorkers(owned, aim, bookkeeping, new, is_recruited=is_recruited)
+    if moves := slot_moves(owned, aim.target.owned):
+        return Weighing(owned, aim, bookkeeping, moves)
+    return AllMoved(owned, aim, bookkeeping, messages=None)
 
 
 def _may_act(aim: Aim, at: Boundary) -> bool:

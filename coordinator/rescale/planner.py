@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from base.slots import SlotSet
-from coordinator.rescale.ways import Owned
+from coordinator.rescale.slot_moves import Owned
 
 
 class Move(Protocol):

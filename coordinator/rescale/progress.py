@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.rescale.cut_budget import MadeCut
+from coordinator.rescale.cut_budget import CutMeasured
 
 
 class RescaleProgress:
@@ -54,7 +54,7 @@ class RescaleProgress:
         """A step has ended during the rescale."""
         self.longest_step_ms = max(self.longest_step_ms, took_ms)
 
-    def note_cut(self, cut: MadeCut, now: float) -> None:
+    def note_cut(self, cut: CutMeasured, now: float) -> None:
         """A cut has ended."""
         self.cuts += 1
         self.slots_moved += cut.slots

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from coordinator.rescale.hosts import fitting
+from coordinator.rescale.hosts import usable_tasks
 from coordinator.status import StatusBoard
 from engine.resident.crew import Crew
 from engine.resident.crew.recruiting import SPARES_MAX
@@ -13,11 +13,11 @@ from io_kafka.step_log.layout_records import HostsPart
 
 
 class Recruits(Enum):
-    """Whether all tasks that are needed have registered. `LATE`: there was time enough, and they have not."""
+    """Whether all tasks that are needed have registered. `TIMED_OUT`: they had time enough, and have not."""
 
-    WAITED_FOR = "waited for"
-    THERE = "there"
-    LATE = "late"
+    PENDING = "pending"
+    READY = "ready"
+    TIMED_OUT = "timed out"
 
 
 class RescaleRecruits:
@@ -40,14 +40,14 @@ class RescaleRecruits:
             self._started = count
             crew.recruiting.recruit(count)
         crew.check()
-        if len(fitting(crew, hosts)) >= count:
+        if len(usable_tasks(crew, hosts)) >= count:
             self._until = None
-            return Recruits.THERE
+            return Recruits.READY
         ended = len(crew.recruiting.candidates) + len(crew.recruiting.failed_recruits)
         if self._started <= ended < count + SPARES_MAX:
             self._started += 1
             crew.recruiting.recruit_another()
-        return Recruits.LATE if self._monotonic() > self._until else Recruits.WAITED_FOR
+        return Recruits.TIMED_OUT if self._monotonic() > self._until else Recruits.PENDING
 
     def stop(self, crew: Crew, why: str) -> None:
         """Lets the tasks go that have registered, and tells users why."""

@@ -9,7 +9,7 @@ from base.term import Term
 from coordinator.checkpoints.completion import record_completion
 from coordinator.goal import Goal
 from coordinator.loop_part import Recovered
-from coordinator.running.shown_workers import show_workers
+from coordinator.running.workers_shown import show_workers
 from coordinator.specification import PipelineSpec
 from coordinator.starting.workers.bind_workers import bind_workers, remove_left
 from coordinator.starting.workers.binding import Bound

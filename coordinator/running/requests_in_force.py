@@ -21,7 +21,7 @@ from coordinator.requests import Requests
 from coordinator.rescale.requests import RescaleRefused
 from coordinator.rescale.rescaling import Rescaling
 from coordinator.revisions.requests import ApplyRequest, still_finishing, stopping
-from coordinator.transition.disk_room import Room
+from coordinator.transition.disk_space import DiskSpace
 from coordinator.transition.transitions import Transitions
 from engine.resident.crew import Crew
 
@@ -85,7 +85,7 @@ class RequestsInForce:
                     raise stopping()
                 if core.goal.precedes_revision:
                     raise still_finishing()
-                self._transitions.ask(wish.request, wish.answer, self._room(crew))
+                self._transitions.ask(wish.request, wish.answer, self._disk_space(crew))
             except Fault as fault:
                 wish.answer(fault)
 
@@ -93,10 +93,10 @@ class RequestsInForce:
         """A transition that the run has found has to be settled first. A refusal ends the run."""
         if self.to_apply is not None and not self._transitions.is_under_way:
             asked, self.to_apply = self.to_apply, None
-            self._transitions.ask(asked, None, self._room(crew))
+            self._transitions.ask(asked, None, self._disk_space(crew))
 
-    def _room(self, crew: Crew) -> Room:
-        return Room.on_hosts(self._checkpoints.node_bytes, crew)
+    def _disk_space(self, crew: Crew) -> DiskSpace:
+        return DiskSpace.on_hosts(self._checkpoints.node_bytes, crew)
 
     def _take_names(self, core: Core) -> None:
         for what in self._requests.take():

@@ -64,7 +64,7 @@ class Inputs:
     def __init__(
         self,
         spec: PipelineSpec,
-        plan: NumberedCircuit,
+        numbered: NumberedCircuit,
         topics: InputTopics,
         new_nodes: NewNodes,
         log: StepLogState,
@@ -75,12 +75,12 @@ class Inputs:
         self.topics, self.new_nodes = topics, new_nodes
         self._spec, self._board = spec, board
         self._monotonic, self._wall_clock = spec.kafka.outside.monotonic, spec.kafka.outside.wall_clock
-        self.clock = StepClock(reading_of(plan.circuit), spec.clock_resolution_us)
-        self._idle = IdleInputs(sides_by_watermark(plan.circuit), spec.idle_after_s, log.idle)
+        self.clock = StepClock(reading_of(numbered.circuit), spec.clock_resolution_us)
+        self._idle = IdleInputs(sides_by_watermark(numbered.circuit), spec.idle_after_s, log.idle)
         self._idle_in_last: tuple[str, ...] = ()  # by the last step that is settled
         self._may_divide_ahead = True
         self._dividing = Dividing(
-            plan.circuit, spec.inputs, topics.table_ends, limits_of_tables(spec.limits), topics.offsets_since
+            numbered.circuit, spec.inputs, topics.table_ends, limits_of_tables(spec.limits), topics.offsets_since
         )
         self._widenings: dict[int, int] = {}  # how often each step was widened
         if topics.ends_now:
@@ -118,14 +118,14 @@ class Inputs:
     def choose_or_empty(self, log: StepLogState, step: int) -> Division | None:
         """The division of `step` as `choose` gives it. If there is nothing to read, it is empty if something is due without input, and else
         None."""
-        division = None if self._is_pause_of_switch(log, step) else self.choose(log, step)
+        division = None if self._reads_nothing_at_switch(log, step) else self.choose(log, step)
         if division is None and self._is_due_without_input(log, step):
             return empty_division(step, self.topics.next_offsets(log))
         return division
 
-    def _is_pause_of_switch(self, log: StepLogState, step: int) -> bool:
-        """Whether it is the first step of a switch, which is a pause for all that arrives. If it begins to read a topic, it does so: should
-        that fail, the former project goes on."""
+    def _reads_nothing_at_switch(self, log: StepLogState, step: int) -> bool:
+        """Whether the step is the first one of a switch and reads no new input, so that only the difference leaves in it. It reads input if it
+        is the first one to read a topic: should that fail, the former project goes on."""
         has_begun = self.topics.next_offsets(log).keys() <= _partitions_of(log, step - 1)
         return step == log.revisions.switch_step and has_begun
 

@@ -43,7 +43,7 @@ class Redividing:
     def __init__(self, kafka: KafkaSettings, writer: PipelineWriter, inputs: Inputs) -> None:
         self._kafka, self._writer, self._inputs = kafka, writer, inputs
 
-    def with_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
+    def record_policy_in_force(self, record: DivisionRecord) -> DivisionRecord:
         """The division of a step that has no output yet, with the project's present policy for malformed messages. It is recorded again if an
         earlier run recorded another policy. No database holds rows of the step under that policy, because all were opened since."""
         if record.epoch == self._writer.epoch:
@@ -57,7 +57,9 @@ class Redividing:
         self._writer.log.append([again])
         return again
 
-    def within_bytes(self, record: DivisionRecord, given: StepInput, kafka_again: KafkaSettings) -> DivisionRecord:
+    def record_within_bytes(
+        self, record: DivisionRecord, given: StepInput, kafka_again: KafkaSettings
+    ) -> DivisionRecord:
         """The division of a step of which a worker has more than its share of `bytes_max`. A worker knows only its own ranges, so the step as a
         whole may be within the bound. Here all ranges are measured together. If they have too many bytes, the step is divided again, over less
         input. `kafka_again`: the settings by which messages are read again."""
@@ -74,15 +76,15 @@ class Redividing:
             _log.info("a step would have read more again than stepwell.step.bytes.max", step=record.step)
         return record
 
-    def count_error_rows(self, plan: NumberedCircuit, record: DivisionRecord, fault: DataError) -> None:
+    def count_error_rows(self, numbered: NumberedCircuit, record: DivisionRecord, fault: DataError) -> None:
         """Divides a step again, over the same input, so that rows that give an error are left out and counted. Raises Redivided then, and
         returns if the error is not one of rows."""
-        if not can_count(plan, self._writer.state, record, fault):
+        if not can_count(numbered, self._writer.state, record, fault):
             return
-        self._writer.log.append([count_all(plan, self._writer.epoch, record)])
+        self._writer.log.append([count_all(numbered, self._writer.epoch, record)])
         raise Redivided(f"step {record.step} leaves out rows that give an error: {fault}") from fault
 
-    def move_the_end(self, record: DivisionRecord, fault: DataError) -> None:
+    def widen_if_possible(self, record: DivisionRecord, fault: DataError) -> None:
         """Divides a step again, over more input, if a view has an error over the rows up to its end: Spark has no answer there either, and
         where a step ends is our choice alone. Raises Redivided then, and returns if there is no more input. A malformed message, which has a
         place in the input, stays malformed whatever follows it."""

@@ -23,6 +23,7 @@ from engine.model.rows import Source
 from engine.operators.error_rows import EXAMPLE_CHARACTERS_MAX
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.resident.crew import WorkerOutput
+from engine.resident.messages import StepDone
 from engine.resident.received import received_table
 from engine.run.dead_letters import DEAD_LETTER_SCHEMA
 from engine.run.sources import Checksum
@@ -70,6 +71,15 @@ def read_answers(expected: ExpectedStep, workers: Sequence[WorkerOutput]) -> Ste
 
 
 def _why_wrong(expected: ExpectedStep, worker: WorkerOutput) -> str | None:
+    """Why the answer of a worker cannot be right, whatever the step has computed; None if it can."""
+    done = worker.done
+    if len(done.stages) != expected.plan.stages:
+        return f"it ran {len(done.stages)} stages of {expected.plan.stages}"
+    return _why_tables_wrong(expected, worker) or _why_reports_wrong(expected, done) or _why_reads_wrong(expected, done)
+
+
+def _why_tables_wrong(expected: ExpectedStep, worker: WorkerOutput) -> str | None:
+    """Why the worker cannot have sent these tables: each is of an output of the circuit, or of a source with a dead-letter topic."""
     done, nodes = worker.done, expected.plan.circuit.nodes
     tables = len(done.output) + len(done.dead)
     if len(worker.buffers) != tables:
@@ -80,11 +90,12 @@ def _why_wrong(expected: ExpectedStep, worker: WorkerOutput) -> str | None:
     for handle in done.dead:
         if handle not in expected.dead_letters:
             return f"{handle} has no dead-letter topic"
-    handles = {node.handle for node in nodes if isinstance(node, Source)}
-    sources = set(map(handle_of_files, handles))
-    for handle, skipped in done.skipped.items():
-        if handle not in sources or skipped < 0:
-            return f"{skipped} messages of {handle} were skipped"
+    return None
+
+
+def _why_reports_wrong(expected: ExpectedStep, done: StepDone) -> str | None:
+    """Why what the worker says of the nodes and of the time cannot be right."""
+    nodes = expected.plan.circuit.nodes
     for node, number in (*done.times.late.items(), *done.times.watermarks.items()):
         if not 0 <= node < len(nodes) or number < 0:
             return f"it says {number} of the event time of node {node}"
@@ -97,6 +108,17 @@ def _why_wrong(expected: ExpectedStep, worker: WorkerOutput) -> str | None:
             return f"it says {work} of node {node}"
     if done.border_us is not None and (expected.clock_us is None or done.border_us <= expected.clock_us):
         return f"it says that the next border is {done.border_us}, in a step of the time {expected.clock_us}"
+    return None
+
+
+def _why_reads_wrong(expected: ExpectedStep, done: StepDone) -> str | None:
+    """Why what the worker says of the messages that it has read cannot be right. Which of them it was to read is checked later, for all workers
+    together (`_check_inputs`)."""
+    handles = {node.handle for node in expected.plan.circuit.nodes if isinstance(node, Source)}
+    sources = set(map(handle_of_files, handles))
+    for handle, skipped in done.skipped.items():
+        if handle not in sources or skipped < 0:
+            return f"{skipped} messages of {handle} were skipped"
     read = {(checksum.topic, checksum.partition) for checksum in done.inputs}
     for reading in done.readings:
         if (reading.topic, reading.partition) not in read or reading.bytes < 0:
@@ -107,8 +129,6 @@ def _why_wrong(expected: ExpectedStep, worker: WorkerOutput) -> str | None:
             return f"it says that schemas are unknown in what it has not read: {each}"
         if not each.ids or not all(0 <= number <= ID_MAX for number in each.ids):
             return f"it says {each} of ids of schemas"
-    if len(done.stages) != expected.plan.stages:
-        return f"it ran {len(done.stages)} stages of {expected.plan.stages}"
     for checksum in (*done.inputs, *done.again):
         if checksum.messages < 0 or not 0 <= checksum.checksum <= CHECKSUM_MAX:
             return f"it has read {checksum}"

@@ -29,14 +29,14 @@ from coordinator.stepping.measuring import measures_of, project_shown, step_time
 from coordinator.stepping.redividing import Redividing
 from coordinator.stepping.step_answers import ExpectedStep
 from coordinator.stepping.step_output import StepResult, gather
-from coordinator.stepping.unending_step import UnendingStep
+from coordinator.stepping.stuck_filling import StuckFilling
 from coordinator.stepping.unknown_schemas import unknown_in_replay, unknown_to_record
 from coordinator.stepping.views_in_error import (
     error_rows,
     error_texts,
+    errors_after,
     errors_before,
-    of_division,
-    totals,
+    withholding_of_step,
     without_absent_nodes,
 )
 from coordinator.transition.draining import outputs_with_content
@@ -58,6 +58,7 @@ from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.output_progress import InputChanged, compare_errors, compare_inputs
 from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramOfStep, SwitchingProgram
 from io_kafka.step_log.records import DivisionRecord, InputChecksum, NodeErrors
+from io_kafka.step_log.revision_records import Drain
 
 _log = structlog.get_logger("coordinator.stepping.stepping")
 
@@ -100,10 +101,10 @@ class Stepping:
         answers: NumberedCircuit,
         portions: Portions,
         bell: Bell | None,
-        is_unwanted: Callable[[], bool],
+        wants_abort: Callable[[], bool],
     ) -> None:
-        """`answers`: the circuit of the project whose views have answers. `bell`: see QuietInput. `is_unwanted`: see UnendingStep."""
-        self._spec, self._writer, self._inputs, self._is_unwanted = spec, writer, inputs, is_unwanted
+        """`answers`: the circuit of the project whose views have answers. `bell`: see QuietInput. `wants_abort`: see StuckFilling."""
+        self._spec, self._writer, self._inputs, self._is_unwanted = spec, writer, inputs, wants_abort
         self._answers, self._portions = answers, portions
         self._requests, self._board = requests, board
         board.show_project(project_shown(spec, answers))
@@ -144,12 +145,12 @@ class Stepping:
         """Gives the step to the workers."""
         record = self._writer.state.divisions[action.step]
         if not action.replay:
-            record = self._redividing.with_policy_in_force(record)
+            record = self._redividing.record_policy_in_force(record)
         reached("step.begun")
         asks_border = self._inputs.clock.asks(record.clock_us)
         bytes_max = None if action.replay else self._spec.limits.bytes_max
         under_way = self._under_way = _StepUnderWay(record, self._monotonic(), bytes_max, asks_border)
-        crew.steps.give(self._input(crew, under_way))
+        crew.steps.give(self._step_input(crew, under_way))
         core.given(action.step, self._writer.state)
 
     def collect(self, action: Collect, core: Core, crew: Crew) -> None:
@@ -157,11 +158,11 @@ class Stepping:
         under_way = self._under_way
         assert under_way is not None and under_way.record.step == action.step
         try:
-            outputs = self._outputs(under_way, crew)
+            outputs = self._collect_or_shrink(under_way, crew)
         except DataError as fault:
             self._redividing.count_error_rows(crew.setup.numbered, under_way.record, fault)
             if not self._is_of_transition(under_way.record.step, fault, crew):
-                self._redividing.move_the_end(under_way.record, fault)
+                self._redividing.widen_if_possible(under_way.record, fault)
             raise
         self._ran = _StepThatRan(under_way, outputs, self._monotonic())
         self._under_way = None
@@ -176,7 +177,7 @@ class Stepping:
         record = ran.given.record
         result = self._gather(record, ran.outputs, crew.setup)
         reached("step.gathered")
-        errors = self._errors(action, record, result, crew)
+        errors = self._errors_after(action, record, result, crew)
         self._inputs.note_watermarks(record, result.watermarks_by_node_us)
         self._inputs.clock.note(record.clock_us, result.border_us, is_whole=ran.given.asks_border)
         ahead = [] if action.replay else self._inputs.choose_ahead(log, step, errors)
@@ -193,10 +194,14 @@ class Stepping:
             divisions=self._inputs.records(log, self._writer.epoch, ahead, is_drained=False),
         )
         reached("replay.compared" if action.replay else "step.complete")
-        self._note_portion(record, ran.computed_ms, crew.setup.plan.circuit)
+        drain = log.revisions.drain_at(record.step)
+        if drain is None:
+            self._note_filled(record, ran.computed_ms)
+        else:
+            self._note_drained(record.step, drain, crew.setup.plan.circuit)
         times = step_times(result, self._divide_ms, ran.computed_ms, 1e3 * (self._monotonic() - chosen))
         took_ms = times.divide + ran.computed_ms + times.write
-        self._tell(step, result, times, took_ms, replayed=action.replay)
+        self._publish(step, result, times, took_ms, replayed=action.replay)
         core.settled(step, self._writer.state)
         self._divide_ms = 0.0
         if ahead:
@@ -207,24 +212,26 @@ class Stepping:
 
     def _gather(self, record: DivisionRecord, outputs: Sequence[WorkerOutput], setup: TaskSetup) -> StepResult:
         """What the workers have answered, which is what the division asked of them. Raises TaskLost."""
-        withholding = of_division(setup.numbered, record)
+        withholding = withholding_of_step(setup.numbered, record)
         expected = ExpectedStep(
             step=record.step,
             plan=setup.plan_with(withholding),
             partitions=setup.facts.partitions,
             ranges=record.division.ranges,
-            again=self._again(record),
+            again=self._spans_read_again(record),
             dead_letters=record.dead_letters,
             counted=withholding.nodes,
             clock_us=record.clock_us,
         )
         return gather(self._spec, expected, outputs)
 
-    def _errors(self, action: Settle, record: DivisionRecord, result: StepResult, crew: Crew) -> tuple[NodeErrors, ...]:
+    def _errors_after(
+        self, action: Settle, record: DivisionRecord, result: StepResult, crew: Crew
+    ) -> tuple[NodeErrors, ...]:
         """How many rows are in error after the step, by node. A replay is compared with what was recorded of inputs and errors."""
         step, log, numbered = action.step, self._writer.state, crew.setup.numbered
         before, revision_since = errors_before(log, step), log.revisions.revision_since(step)
-        errors = totals(numbered, step, before or (), result.errors, revision_since=revision_since)
+        errors = errors_after(numbered, step, before or (), result.errors, revision_since=revision_since)
         if action.replay and step in log.step_records:
             compare_inputs(step, result.inputs, log.step_records[step].inputs)
             self._compare_again(crew, record, result.again)
@@ -232,12 +239,12 @@ class Stepping:
                 compare_errors(step, errors, without_absent_nodes(numbered, log.step_records[step], revision_since))
         return errors
 
-    def _tell(self, step: int, result: StepResult, times: StepTimes, took_ms: float, *, replayed: bool) -> None:
+    def _publish(self, step: int, result: StepResult, times: StepTimes, took_ms: float, *, replayed: bool) -> None:
         """Shows what the step did."""
         self._board.note_step(step, result.rows, times, replayed=replayed, skipped=result.skipped)
         self._board.measures.note_step(measures_of(result, times, took_ms, replayed=replayed))
         self._board.note_event_time(result.late, result.watermarks_us)
-        self._tell_views_in_error()
+        self._publish_views_in_error()
         if result.late:
             _log.info("late rows were left out", step=step, rows=result.late)
 
@@ -248,33 +255,36 @@ class Stepping:
             return step == log.revisions.switch_step
         return fault.node is not None and self._answers.index(crew.setup.facts.numbers[fault.node]) is None
 
-    def _note_portion(self, record: DivisionRecord, took_ms: float, circuit: Circuit) -> None:
+    def _note_drained(self, step: int, drain: Drain, circuit: Circuit) -> None:
+        """Notes how many messages the outputs have received of what differs, in a step of a drain."""
         log = self._writer.state
-        before, after = _filled_in(log.program_of(record.step))
-        drain = log.revisions.drain_at(record.step)
-        if drain is not None:
-            handles = outputs_with_content(circuit)
-            messages = sum(part.messages for part in log.outputs(record.step) if part.handle in handles)
-            self._portions.drained.note(before, after, drain, messages)
-            return
-        again = self._inputs.new_nodes.weight(self._again(record))
-        given = self._portions.cost_something(before, after) if record.filled is not None else 0
+        before, after = _feed_positions(log.program_of(step))
+        handles = outputs_with_content(circuit)
+        messages = sum(part.messages for part in log.outputs(step) if part.handle in handles)
+        self._portions.drained.note(before, after, drain, messages)
+
+    def _note_filled(self, record: DivisionRecord, took_ms: float) -> None:
+        """Notes what a step has cost that is none of a drain: with what it gave to new nodes, if it gave them something."""
+        before, after = _feed_positions(self._writer.state.program_of(record.step))
+        again = self._inputs.new_nodes.weight(self._spans_read_again(record))
+        given = self._portions.fed_positions_between(before, after) if record.filled is not None else 0
         self._portions.note(given, again, took_ms, record.division.rows)
 
-    def _outputs(self, under_way: _StepUnderWay, crew: Crew) -> list[WorkerOutput]:
+    def _collect_or_shrink(self, under_way: _StepUnderWay, crew: Crew) -> list[WorkerOutput]:
+        """The outputs of all workers. If the step has too many bytes, it is divided again over less input, and given to the workers again."""
         step = under_way.record.step
         is_filling = isinstance(self._writer.state.revisions.program_of(step, 0, 0), FillingProgram)
-        meanwhile = UnendingStep(step, self._is_unwanted, self._monotonic).look if is_filling else None
+        meanwhile = StuckFilling(step, self._is_unwanted, self._monotonic).look if is_filling else None
         try:
             return crew.steps.collect(step, meanwhile)
         except StepTooLarge:
-            given = self._input(crew, under_way)
-            under_way.record = self._redividing.within_bytes(under_way.record, given, crew.setup.kafka_again)
+            given = self._step_input(crew, under_way)
+            under_way.record = self._redividing.record_within_bytes(under_way.record, given, crew.setup.kafka_again)
             under_way.bytes_max = None
-            crew.steps.give(self._input(crew, under_way))
+            crew.steps.give(self._step_input(crew, under_way))
             return crew.steps.collect(step, meanwhile)
 
-    def _tell_views_in_error(self) -> None:
+    def _publish_views_in_error(self) -> None:
         """Shows what is in error, and logs what is new or in error no more."""
         now = error_texts(self._answers, self._writer.state.errors, self._spec.column_names)
         before = self._board.show_in_error(now)
@@ -284,13 +294,13 @@ class Stepping:
         for view in sorted(before.keys() - now.keys()):
             _log.info("no row is in error any more", view=view)
 
-    def _input(self, crew: Crew, under_way: _StepUnderWay) -> StepInput:
+    def _step_input(self, crew: Crew, under_way: _StepUnderWay) -> StepInput:
         record = under_way.record
         program = self._writer.state.program_of(record.step)
         facts = DivisionFacts(
             number=record.step,
-            withholding=of_division(crew.setup.numbered, record),
-            filled=_filled_in(program),
+            withholding=withholding_of_step(crew.setup.numbered, record),
+            filled=_feed_positions(program),
             clock_us=record.clock_us,
             idle=frozenset(record.idle),
             asks_border=under_way.asks_border,
@@ -302,13 +312,13 @@ class Stepping:
             grown=frozenset(record.grown),
             bytes_max=under_way.bytes_max,
             truncate=dict(record.truncate),
-            again=self._again(record),
+            again=self._spans_read_again(record),
             unknown=unknown_in_replay(self._writer.state.step_records.get(record.step)),
         )
 
     def _compare_again(self, crew: Crew, record: DivisionRecord, found: Sequence[InputChecksum]) -> None:
         """Raises DataError, which names a new node, if other messages were read again than in the first run: the revision in force can go on."""
-        if not self._again(record):  # also after an abort
+        if not self._spans_read_again(record):  # also after an abort
             return
         try:
             compare_inputs(record.step, found, self._writer.state.step_records[record.step].again)
@@ -320,14 +330,14 @@ class Stepping:
                 owner=f"topic {fault.topic}", step=record.step, node=first_read_again(crew.setup.plan.circuit)
             ) from fault
 
-    def _again(self, record: DivisionRecord) -> tuple[OffsetRange, ...]:
+    def _spans_read_again(self, record: DivisionRecord) -> tuple[OffsetRange, ...]:
         """What the step reads for new nodes; nothing if the transition is over without them."""
         if self._writer.state.revisions.passage_that_fills(record.step) is None:
             return ()
         return tuple(each.span for each in record.again)
 
 
-def _filled_in(program: ProgramOfStep) -> tuple[int, int]:
+def _feed_positions(program: ProgramOfStep) -> tuple[int, int]:
     """The positions of the feeds before and after a step. The step of a switch gives whole contents to new outputs, and a step of a drain a part
     of them."""
     match program:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from base.term import Term
-from coordinator.starting.workers.reach import why_not_replayed
+from coordinator.starting.workers.usable_versions import why_not_replayed
 from coordinator.storing.manifest import (
     DamagedManifest,
     Manifest,

@@ -24,11 +24,11 @@ from coordinator.core import Core
 from coordinator.loop_part import LoopPart, Recovered
 from coordinator.measures import SettledStep
 from coordinator.specification import PipelineSpec
-from coordinator.starting.workers.reach import restorable
-from coordinator.starting.workers.standings import ExpectedDatabases
+from coordinator.starting.workers.found_databases import ExpectedDatabases
+from coordinator.starting.workers.usable_versions import restorable
 from coordinator.status import StatusBoard
 from coordinator.storing.collecting import Collector
-from coordinator.storing.former import FormerVersion
+from coordinator.storing.last_stored import LastStored
 from coordinator.storing.machine import Describe, LogStored, StoringAction, StoringMachine, Upload
 from coordinator.storing.manifest import (
     MANIFEST_FORMAT,
@@ -39,7 +39,7 @@ from coordinator.storing.manifest import (
     root_of,
     write_manifest,
 )
-from coordinator.storing.view import StoreShown
+from coordinator.storing.store_shown import StoreShown
 from engine.resident.crew import Crew
 from engine.resident.messages import VersionStored
 from engine.resident.roster import RECOVERABLE
@@ -63,7 +63,7 @@ DAMAGED = (NoDatabase, CorruptRecord, CorruptFile)
 
 @dataclass(frozen=True)
 class _Description:
-    """`writing`: the manifest goes to the store in the background, and its digest is the result."""
+    """The manifest of an upload. `writing`: it goes to the store in the background, and its digest is the result."""
 
     manifest: Manifest
     writing: BackgroundWork[str]
@@ -71,7 +71,8 @@ class _Description:
 
 @dataclass(frozen=True)
 class _UploadUnderWay:
-    """What is under way. `placed`: the owners of the version. `name`: of its manifest. `answers`: of the owners, when all have uploaded."""
+    """The upload that is under way. `placed`: the owners of the version. `name`: of its manifest. `answers`: of the owners, when all have
+    uploaded."""
 
     version: VersionId
     placed: Ownership
@@ -93,11 +94,13 @@ class Storing(LoopPart):
         self._expected: ExpectedDatabases | None = None
         self._term: Term | None = None
         self._upload: _UploadUnderWay | None = None
-        self._former = FormerVersion(self._outside, wake)
-        self._left: list[BackgroundWork[str]] = []  # threads that write manifests of which nobody waits for the end
+        self._last_stored = LastStored(self._outside, wake)
+        self._abandoned_writes: list[
+            BackgroundWork[str]
+        ] = []  # threads that write manifests of which nobody waits for the end
         self._collector = Collector(self._outside, wake)
         self._is_late = False
-        self._gives_up_at: float | None = None  # when a run that is to end no longer waits
+        self._end_deadline: float | None = None  # when a run that is to end no longer waits
         self._has_told = False  # that it has given up
         self._uploaded_bytes = self._attempts = self._refusals = 0
         self._fault = ""
@@ -112,8 +115,8 @@ class Storing(LoopPart):
 
     def recovered(self, recovered: Recovered) -> None:
         self._expected, self._term = recovered.found.expected, recovered.term
-        self._leave()
-        self._former.recovered()
+        self._abandon_upload()
+        self._last_stored.recovered()
         self.machine.recovered()
         self._show()
 
@@ -125,14 +128,14 @@ class Storing(LoopPart):
         return self._settings is not None and restorable(self._writer.state) is not None
 
     @property
-    def insisted_on(self) -> VersionId | None:
+    def version_steps_wait_for(self) -> VersionId | None:
         """The stored version, if the settings say that the steps wait for a store that is late: then the run does nothing that would make the
         version useless before a later one is stored."""
         stored = self._writer.state.stored
         return None if stored is None or self._settings is None or self._settings.late != "pause" else stored.version
 
     @property
-    def kept(self) -> tuple[VersionId, ...]:
+    def versions_log_must_reach(self) -> tuple[VersionId, ...]:
         """The version to which a lost disk would be restored, and the one that is uploaded: as soon as it is stored, it takes its place. The log
         must have all steps since them."""
         if self._settings is None:
@@ -143,7 +146,7 @@ class Storing(LoopPart):
 
     @property
     def awaits_answers(self) -> bool:
-        return self._upload is not None or self._former.reading_since is not None
+        return self._upload is not None or self._last_stored.reading_since is not None
 
     @property
     def acts_in_background(self) -> bool:
@@ -153,7 +156,7 @@ class Storing(LoopPart):
     def _writing(self) -> list[BackgroundWork[str]]:
         """The threads that write manifests now."""
         description = None if self._upload is None else self._upload.description
-        writing = self._left if description is None else [*self._left, description.writing]
+        writing = self._abandoned_writes if description is None else [*self._abandoned_writes, description.writing]
         return [each for each in writing if not each.is_over]
 
     @property
@@ -168,15 +171,15 @@ class Storing(LoopPart):
             return False
         now = self._outside.monotonic()
         if not self.machine.is_behind:
-            reading_since = self._former.reading_since
+            reading_since = self._last_stored.reading_since
             if reading_since is not None and now < reading_since + STOP_SECONDS_MAX:
                 return True
             return self._collector.is_under_way and now < self._collector.began_at + STOP_SECONDS_MAX
         if not may_give_up:
             return True
-        if self._gives_up_at is None:
-            self._gives_up_at = now + STOP_SECONDS_MAX
-        if now < self._gives_up_at:
+        if self._end_deadline is None:
+            self._end_deadline = now + STOP_SECONDS_MAX
+        if now < self._end_deadline:
             return True
         self._tell_of_end()
         return False
@@ -208,8 +211,8 @@ class Storing(LoopPart):
         try:
             self._report(crew)
             if self.machine.may_begin(now):
-                self._knows_former()
-            action = self.machine.next(complete, self._former.whole(self._writer.state.stored), now)
+                self._knows_last_stored()
+            action = self.machine.next(complete, self._last_stored.whole(self._writer.state.stored), now)
             if action is not None:
                 self._do(action, complete, crew)
         except StoreFault as fault:
@@ -263,25 +266,25 @@ class Storing(LoopPart):
         owners = placed.owners
         if not owners.keys() <= set(crew.numbers):
             raise StoreFault(f"Owners of version {version.version} have left.")
-        if not self._knows_former():
+        if not self._knows_last_stored():
             return
         root = root_of(self._name, self._expected.log_id, self._expected.generation)
         self._attempts += 1
         name = UploadName(version, self._term, self._attempts)
         prefixes = {w: prefix_of(root, w, birth, name) for w, birth in owners.items()}
-        crew.store.begin_upload(version, self._former.chains(owners), prefixes)
+        crew.store.begin_upload(version, self._last_stored.chains(owners), prefixes)
         self._upload = _UploadUnderWay(version, placed, manifest_name(root, name))
         self.machine.uploading(version)
 
-    def _knows_former(self) -> bool:
+    def _knows_last_stored(self) -> bool:
         """Whether it is known what the next upload can rely on. Raises StoreFault if the store does not give it now."""
-        stored, former = self._writer.state.stored, self._former
-        if stored is None or former.is_known(stored):
+        stored, last = self._writer.state.stored, self._last_stored
+        if stored is None or last.is_known(stored):
             return True
-        if not former.read(lambda: self.store, stored):
+        if not last.read(lambda: self.store, stored):
             return False
-        if former.fault or not self.machine.is_behind:
-            self._fault = former.fault  # what an earlier look has met is over, if nothing is to be stored
+        if last.fault or not self.machine.is_behind:
+            self._fault = last.fault  # what an earlier look has met is over, if nothing is to be stored
         return True
 
     def _heed_lost(self) -> None:
@@ -289,8 +292,8 @@ class Storing(LoopPart):
         found, self._collector.lost = self._collector.lost, None
         if found is not None and found[1]:
             record, lost = found
-            self._former.note_lost(record, lost[0].fault(self.store))
-            self._fault = self._former.fault or self._fault
+            self._last_stored.note_lost(record, lost[0].fault(self.store))
+            self._fault = self._last_stored.fault or self._fault
 
     def _describe(self) -> None:
         upload, expected, store = self._upload, self._expected, self.store
@@ -326,7 +329,7 @@ class Storing(LoopPart):
         self._writer.log.append([record])
         reached("stored.recorded")
         self._uploaded_bytes += sum(answer.bytes for answer in upload.answers.values())
-        self._former.stored(record, manifest)
+        self._last_stored.stored(record, manifest)
         self._fault = ""
         self._upload = None
         self.machine.recorded(complete, self._outside.monotonic())
@@ -335,12 +338,12 @@ class Storing(LoopPart):
 
     # Faults, and what users see
 
-    def _leave(self) -> None:
+    def _abandon_upload(self) -> None:
         """Waits no more for what is uploaded. A thread that writes its manifest goes on."""
-        self._left, self._upload = self._writing(), None
+        self._abandoned_writes, self._upload = self._writing(), None
 
     def _give_up(self, fault: StoreFault, now: float) -> None:
-        self._leave()
+        self._abandon_upload()
         self.machine.failed(now)
         self._refusals += isinstance(fault, StoreDenied)
         text = short_text(fault)

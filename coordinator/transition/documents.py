@@ -33,7 +33,7 @@ class Documents:
         self._programs: dict[str, ProgramDocument] = {}
         self._facts: dict[str, TransitionFacts] = {}
 
-    def take(self, plan: TransitionPlan) -> None:
+    def parse_ahead(self, plan: TransitionPlan) -> None:
         """Parses what a transition needs beside the steps. The pause in which it begins would be longer with it."""
         self._texts |= {digest_of(text): text for text in plan.texts}
         self.plan(plan.plan)
@@ -41,14 +41,14 @@ class Documents:
         for name in plan.program_names:
             self.program(name)
 
-    def keep(self, names: Collection[str]) -> None:
+    def forget_all_but(self, names: Collection[str]) -> None:
         """Forgets the others, which are read again if they are needed."""
         for known in (self._texts, self._plans, self._programs, self._facts):
             for name in known.keys() - set(names):
                 known.pop(name, None)
 
-    def know(self, name: str, plan: PlanDocument) -> None:
-        """Takes a plan document that was read already."""
+    def add_parsed(self, name: str, plan: PlanDocument) -> None:
+        """Adds a plan document that was read and parsed already."""
         self._plans.setdefault(name, plan)
 
     def text(self, name: str) -> str | None:

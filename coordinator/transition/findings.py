@@ -15,8 +15,11 @@
 Measurable stands for all phases but Preparing and WantedTransition. With each turn nothing is known again, and after a loss of workers nothing
 but the request, from Preparing to WantedTransition.
 
-Three phases keep something for the shell that no decision depends on. `P`: what prepares a request. `W`: the transition that it has made. `L`:
-the look at topics.
+Three phases keep a value for the shell. The machine passes it on and never looks at it, so each has a parameter of the type:
+
+    PreparationT   what prepares a request, in Preparing
+    PreparedT      the transition that it has prepared, in WantedTransition
+    CheckT         the check of the topics, in CheckingTopics
 """
 
 from __future__ import annotations
@@ -24,11 +27,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from coordinator.revisions.view import ViewDifference
+from coordinator.revisions.transition_shown import ViewDifference
 
-P = TypeVar("P")
-W = TypeVar("W")
-L = TypeVar("L")
+PreparationT = TypeVar("PreparationT")
+PreparedT = TypeVar("PreparedT")
+CheckT = TypeVar("CheckT")
 
 Differences = tuple[ViewDifference, ...]
 
@@ -51,11 +54,11 @@ class NoFindings(Measurable):
 
     differences: Differences | None = None
 
-    def preparing(self, preparation: P) -> Preparing[P]:
+    def preparing(self, preparation: PreparationT) -> Preparing[PreparationT]:
         """A user has asked for a transition."""
         return Preparing(preparation)
 
-    def looking(self, look: L) -> CheckingTopics[L]:
+    def looking(self, look: CheckT) -> CheckingTopics[CheckT]:
         """The topics of the next project are checked in the background."""
         return CheckingTopics(self.differences, look)
 
@@ -65,12 +68,12 @@ class NoFindings(Measurable):
 
 
 @dataclass(frozen=True)
-class Preparing(Generic[P]):
+class Preparing(Generic[PreparationT]):
     """A request is prepared in the background."""
 
-    preparation: P
+    preparation: PreparationT
 
-    def prepared(self, prepared: W) -> WantedTransition[W]:
+    def prepared(self, prepared: PreparedT) -> WantedTransition[PreparedT]:
         """The workers have all that it needs."""
         return WantedTransition(prepared)
 
@@ -80,10 +83,10 @@ class Preparing(Generic[P]):
 
 
 @dataclass(frozen=True)
-class WantedTransition(Generic[W]):
+class WantedTransition(Generic[PreparedT]):
     """The next transition has only to be recorded."""
 
-    prepared: W
+    prepared: PreparedT
 
     def began(self) -> NoFindings:
         """The intent is in the log."""
@@ -91,10 +94,10 @@ class WantedTransition(Generic[W]):
 
 
 @dataclass(frozen=True)
-class CheckingTopics(Measurable, Generic[L]):
+class CheckingTopics(Measurable, Generic[CheckT]):
     """The topics of the next project are looked at."""
 
-    look: L
+    look: CheckT
 
     def looked(self, reasons: tuple[str, ...]) -> TopicsChecked:
         """The check of the topics is over. `reasons`: see TopicsChecked."""
@@ -103,21 +106,22 @@ class CheckingTopics(Measurable, Generic[L]):
 
 @dataclass(frozen=True)
 class TopicsChecked(Measurable):
-    """`reasons`: why the switch has to wait, as the topics say."""
+    """The topics of the next project have been looked at. `reasons`: why the switch has to wait, as the topics say."""
 
     reasons: tuple[str, ...]
 
-    def measured(self, differences: Differences, holds: tuple[str, ...]) -> Measured:
+    def measured(self, differences: Differences, obstacles: tuple[str, ...]) -> Measured:
         """The workers have told how large the differences are."""
-        return Measured(differences, holds)
+        return Measured(differences, obstacles)
 
 
 @dataclass(frozen=True)
 class Measured(Measurable):
-    """`differences`: as they are. `holds`: why the switch has to wait, for users; empty if nothing stands in its way."""
+    """The differences are known, and whether anything stands in the way of the switch. `differences`: as they are. `obstacles`: why the switch
+    has to wait, for users; empty if nothing stands in its way."""
 
     differences: Differences
-    holds: tuple[str, ...]
+    obstacles: tuple[str, ...]
 
     def switched(self) -> NoFindings:
         """The switch is in the log. Users go on to see what differs."""
@@ -144,4 +148,12 @@ class AllCleared(Measurable):
         return NoFindings()
 
 
-Known = NoFindings | Preparing[P] | WantedTransition[W] | CheckingTopics[L] | TopicsChecked | Measured | AllCleared
+Known = (
+    NoFindings
+    | Preparing[PreparationT]
+    | WantedTransition[PreparedT]
+    | CheckingTopics[CheckT]
+    | TopicsChecked
+    | Measured
+    | AllCleared
+)

@@ -40,16 +40,16 @@ from coordinator.revisions.turns import TurnName
 from coordinator.transition.findings import (
     AllCleared,
     CheckingTopics,
+    CheckT,
     Differences,
     Known,
-    L,
     Measurable,
     Measured,
     NoFindings,
-    P,
+    PreparationT,
+    PreparedT,
     Preparing,
     TopicsChecked,
-    W,
     WantedTransition,
 )
 from io_kafka.step_log.revision_records import TurnTo
@@ -99,8 +99,8 @@ TransitionAction = (
 
 @dataclass(frozen=True)
 class TransitionRequests:
-    """What users have asked for of the transition that is prepared or under way, and what the log does not have yet. `is_switch`: a switch that
-    only users hold may be made."""
+    """What users have asked for of the transition that is prepared or under way, and what the log does not have yet. `is_switch`: whether a
+    switch may be made that only users hold. `turn`: the turn that a user wants; None if the user wants none."""
 
     is_switch: bool = False
     turn: Literal["abort", "resume"] | None = None
@@ -109,16 +109,16 @@ class TransitionRequests:
 NO_REQUESTS = TransitionRequests()
 
 
-class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
+class Transition(Machine[Known[PreparationT, PreparedT, CheckT]], Generic[PreparationT, PreparedT, CheckT]):
     """`asked`: what users want. `known`: what is known beyond the log when it begins. `checkpoint`: the one that has to be complete before the
     switch, before more is cleared, or before the end is recorded; "needed" if it is not frozen yet. `unrunnable_revision`: the one that this
-    release cannot run alone (coordinator/starting/project/release.py), so that its steps have to wait for a transition. `P`, `W`, `L`: see
-    findings.py."""
+    release cannot run alone (coordinator/starting/project/release.py), so that its steps have to wait for a transition. The parameters of the
+    type: see findings.py."""
 
     def __init__(
         self,
         asked: TransitionRequests = NO_REQUESTS,
-        known: Known[P, W, L] | None = None,
+        known: Known[PreparationT, PreparedT, CheckT] | None = None,
         unrunnable_revision: int | None = None,
     ) -> None:
         super().__init__(NoFindings() if known is None else known)
@@ -126,11 +126,11 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         self.checkpoint: Literal["needed"] | VersionId | None = None
 
     @property
-    def known(self) -> Known[P, W, L]:
+    def known(self) -> Known[PreparationT, PreparedT, CheckT]:
         """What is known beyond the log. The phase of the transition itself is in the log."""
         return self.phase
 
-    def after_recovery(self) -> Transition[P, W, L]:
+    def after_recovery(self) -> Transition[PreparationT, PreparedT, CheckT]:
         """What outlives a recovery: what is known of a transition under way is of workers that are gone."""
         return Transition(self.asked, self.known if self.has_request else None, self.unrunnable_revision)
 
@@ -149,9 +149,9 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         return self.checkpoint == "needed"
 
     @property
-    def holds(self) -> Sequence[str] | None:
+    def obstacles(self) -> Sequence[str] | None:
         """Why the switch has to wait; None as long as the differences are not measured. See Measured."""
-        return self.known.holds if isinstance(self.known, Measured) else None
+        return self.known.obstacles if isinstance(self.known, Measured) else None
 
     @property
     def differences(self) -> Differences | None:
@@ -199,9 +199,9 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
                 return None
             case TopicsChecked():
                 return MeasureWhatDiffers()
-            case Measured(holds=holds):
-                is_held = phase.intent.choices.hold or phase.is_held or bool(holds)
-                if phase.is_paused or (is_held and (holds or not self.asked.is_switch)):
+            case Measured(obstacles=obstacles):
+                is_held = phase.intent.choices.hold or phase.is_held or bool(obstacles)
+                if phase.is_paused or (is_held and (obstacles or not self.asked.is_switch)):
                     return None
                 return LogSwitch() if self.checkpoint is None else None
             case Preparing() | WantedTransition() | AllCleared():
@@ -279,7 +279,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         if isinstance(self.phase, AllCleared):
             self.phase = self.phase.note_store(needs_loads)
 
-    def preparing(self, preparation: P) -> None:
+    def preparing(self, preparation: PreparationT) -> None:
         """A request is being prepared. The turn that was asked for of the transition before it is over."""
         self.tell(NoFindings.preparing, preparation)
         self.asked = replace(self.asked, turn=None)
@@ -288,7 +288,7 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         """What was being prepared cannot begin."""
         self.tell(Preparing.refused)
 
-    def prepared(self, prepared: W) -> None:
+    def prepared(self, prepared: PreparedT) -> None:
         """The next transition has only to be recorded."""
         self.tell(Preparing.prepared, prepared)
 
@@ -301,17 +301,17 @@ class Transition(Machine[Known[P, W, L]], Generic[P, W, L]):
         """What stands in the way of the switch may have changed."""
         self.tell(Measurable.look_again)
 
-    def looking(self, look: L) -> None:
+    def looking(self, look: CheckT) -> None:
         self.tell(NoFindings.looking, look)
 
     def looked(self, reasons: Sequence[str]) -> None:
         self.tell(CheckingTopics.looked, tuple(reasons))
 
-    def measured(self, differences: Differences, holds: Sequence[str], *, reads_again: bool) -> None:
+    def measured(self, differences: Differences, obstacles: Sequence[str], *, reads_again: bool) -> None:
         """`reads_again`: messages were read again. They may expire at any moment, so a checkpoint comes before the switch: no replay across it
         then needs them, and such a replay could not be given up any more."""
-        self.tell(TopicsChecked.measured, differences, tuple(holds))
-        if reads_again and not holds:
+        self.tell(TopicsChecked.measured, differences, tuple(obstacles))
+        if reads_again and not obstacles:
             self.checkpoint = "needed"
 
     def switched(self) -> None:

@@ -27,9 +27,9 @@ FACTS_FORMAT: Literal[1] = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldDifference:
-    """A difference, as users see it. `number`: of the node that holds it. `appends`: the append outputs that get it, which can take no row
-    back."""
+class StoredDifference:
+    """A difference that a node stores until the switch, as users see it. `number`: of that node. `appends`: the append outputs that get it,
+    which can take no row back."""
 
     view: str
     number: int
@@ -44,7 +44,7 @@ class TransitionFacts:
     handles there, whose content is taken back in the step of the switch."""
 
     levels: int
-    differences: tuple[HeldDifference, ...]
+    differences: tuple[StoredDifference, ...]
     young: tuple[int, ...]
     gone: tuple[int, ...]
     counted: tuple[int, ...]
@@ -71,7 +71,7 @@ def facts_of(text: str) -> TransitionFacts:
 @dataclass(frozen=True, kw_only=True)
 class TransitionPlan:
     """`document`: of the project to which it leads. `again`: the sources that are read again, by the handles that they have there. `texts`: of
-    all documents. `plans`: their names. `fed`: the numbers of the nodes of the previous project from whose state new nodes are filled.
+    all documents. `plans`: their names. `fed_nodes`: the numbers of the nodes of the previous project from whose state new nodes are filled.
     `fed_levels`: the levels that have feeds."""
 
     document: PlanDocument
@@ -79,7 +79,7 @@ class TransitionPlan:
     again: tuple[str, ...]
     texts: tuple[str, ...]
     plans: TransitionPlans
-    fed: tuple[int, ...]
+    fed_nodes: tuple[int, ...]
     fed_levels: frozenset[int]
 
     @property
@@ -118,8 +118,8 @@ def _plan_of(
     facts = TransitionFacts(
         levels=filling.levels,
         differences=(
-            *(_holds(each, document) for each in filling.compared),
-            *(_holds_old(each, before) for each in filling.taken_back),
+            *(_stored_difference(each, document) for each in filling.compared),
+            *(_stored_content_taken_back(each, before) for each in filling.taken_back),
         ),
         young=young,
         gone=tuple(sorted(filling.gone)),
@@ -143,7 +143,7 @@ def _plan_of(
         again=tuple(each.handle for each in again),
         texts=(document.text, facts.text, *texts.values()),
         plans=TransitionPlans(facts=digest_of(facts.text), **{name: digest_of(text) for name, text in texts.items()}),
-        fed=_fed_levels(filling),
+        fed_nodes=_fed_nodes(filling),
         fed_levels=frozenset(node.level for node in filling.filling.circuit.nodes if isinstance(node, ContentFeed)),
     )
 
@@ -157,28 +157,29 @@ def _read_again(
     return tuple(replace(named[handle], handle=handle) for handle in dict.fromkeys(handles))
 
 
-def _fed_levels(filling: FillingPrograms) -> tuple[int, ...]:
+def _fed_nodes(filling: FillingPrograms) -> tuple[int, ...]:
+    """The numbers of the nodes of the previous project that have feeds from their state."""
     program, before = filling.filling, set(filling.present.numbers)
     feeds = (node for node in program.circuit.nodes if isinstance(node, ContentFeed) and node.level == FILL)
     return tuple(sorted({program.numbers[node.inputs[0]] for node in feeds} & before))
 
 
-def _holds(compared: Compared, document: PlanDocument) -> HeldDifference:
+def _stored_difference(compared: Compared, document: PlanDocument) -> StoredDifference:
     nodes = document.circuit.nodes
     view = nodes[compared.view]
     assert isinstance(view, View)
     outputs = [node for i in sorted(compared.readers) if isinstance(node := nodes[i], Output)]
-    return HeldDifference(
+    return StoredDifference(
         view=view.name,
         number=compared.number,
         appends=tuple(node.handle for node in outputs if node.mode == "append"),
     )
 
 
-def _holds_old(taken: OutputTakenBack, document: PlanDocument) -> HeldDifference:
+def _stored_content_taken_back(taken: OutputTakenBack, document: PlanDocument) -> StoredDifference:
     view = document.circuit.nodes[taken.view]
     assert isinstance(view, View)
-    return HeldDifference(view=view.name, number=taken.number, appends=())
+    return StoredDifference(view=view.name, number=taken.number, appends=())
 
 
 def _handle(taken: OutputTakenBack, document: PlanDocument) -> str:

@@ -5,7 +5,7 @@ which costs nothing. So a project that only needs another plan is in force after
 
 A portion is a range of positions, or a number of messages. What it costs is not known before it is given. It has a fixed part, because new
 nodes read their state and send their rows however few there are, and a part that grows with it. Both are estimated from the portions before
-it (costs.py). Without input a portion may take `IDLE_MS`. With input it gets the share `SHARE` of the time of a step. Where that would
+it (portion_cost.py). Without input a portion may take `IDLE_MS`. With input it gets the share `SHARE` of the time of a step. Where that would
 mostly pay the fixed part, a portion may take `USEFUL` times the fixed part instead: many small portions would take the same time from the
 steps, and hardly get on.
 """
@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import cycle
 
-from coordinator.transition.costs import Cost
 from coordinator.transition.draining import FIRST_PARTS, GROWTH_MAX, DrainPortions
+from coordinator.transition.portion_cost import Cost
 
 IDLE_MS = 200.0
 """A portion without input. New input waits for the portion under way."""
@@ -44,18 +44,19 @@ SWINGS = (0.75, 1.25)
 """Portions are in turn so many times what they should be. If all had one size, nothing would tell the fixed part of their cost."""
 
 LEAST_SHARE = 0.05
-"""The least part of the time of a step that counts for what was not known before. What is known of the others may be of a machine that was
-busy."""
+"""The least part of the time of a step that counts for a cost that is not known yet. An estimate of the others that was made while the machine
+was busy is too high; this keeps it from leaving nothing for that cost."""
 
 
 @dataclass
 class Portions:
-    """`level`: the positions of one level. `fed`: the levels that have feeds; None if that is not known, as after a restart. `width`: of the
+    """What the portions of a transition have cost so far, by which the next ones are sized. `level`: the positions of one level. `fed_levels`:
+    the levels that have feeds; None if that is not known, as after a restart. `width`: of the
     last portion. `messages`: in the last portion of them. The costs are those of a step by its rows, and of a portion by its positions
     and by its messages. `drained`: of what differs, if that leaves in several steps."""
 
     level: int
-    fed: frozenset[int] | None = None
+    fed_levels: frozenset[int] | None = None
     width: int = 0
     messages: int = 0
     of_rows: Cost = field(default_factory=Cost)
@@ -66,9 +67,9 @@ class Portions:
     def __post_init__(self) -> None:
         self._swings = cycle(SWINGS)
 
-    def begin(self, fed: frozenset[int]) -> None:
-        """Another transition begins, whose portions cost something else. `fed`: the levels that have feeds."""
-        self.fed = fed
+    def begin(self, fed_levels: frozenset[int]) -> None:
+        """Another transition begins, whose portions cost something else. `fed_levels`: the levels that have feeds."""
+        self.fed_levels = fed_levels
         self.width = self.messages = 0
         self.of_positions, self.of_messages = Cost(), Cost()
         self.drained.begin()
@@ -102,9 +103,9 @@ class Portions:
         return min(position + self.width, end_of_level, whole)
 
     def _is_fed(self, position: int) -> bool:
-        return self.fed is None or position // self.level in self.fed
+        return self.fed_levels is None or position // self.level in self.fed_levels
 
-    def cost_something(self, before: int, after: int) -> int:
+    def fed_positions_between(self, before: int, after: int) -> int:
         """How many of the positions between these two belong to feeds. A portion lies within a level."""
         return after - before if self._is_fed(before) else 0
 

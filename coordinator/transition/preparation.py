@@ -39,7 +39,7 @@ class Preparation:
         self._answer, self._is_asked = answer, answer is not None
         self._planning = BackgroundWork(outside, "plan a transition", work, wake)
         self.prepared: Prepared | None = None
-        self._is_foreseeing = False
+        self._is_prefetching = False
 
     @property
     def acts_in_background(self) -> bool:
@@ -47,7 +47,7 @@ class Preparation:
 
     def recovered(self) -> None:
         """New workers have read nothing."""
-        self._is_foreseeing = False
+        self._is_prefetching = False
 
     def advance(self, writer: PipelineWriter, topic: str, crew: Crew, machine: AnyTransition) -> None:
         """Goes on as far as nothing has to be waited for, and tells the machine when the transition is wanted, or refused. `topic`: of plan
@@ -63,9 +63,9 @@ class Preparation:
                 return
             writer.append_plans(topic, self.prepared.plan.texts)
             reached("plan.written")
-        if not self._is_foreseeing:
+        if not self._is_prefetching:
             crew.programs.prefetch(topic, self.prepared.plan.program_names)
-            self._is_foreseeing = True
+            self._is_prefetching = True
         if crew.programs.poll_prefetch():
             machine.prepared(self.prepared)
 

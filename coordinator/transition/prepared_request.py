@@ -15,7 +15,7 @@ from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
 from coordinator.specification import PipelineSpec
 from coordinator.starting.topics.batch_tables import TableRows
 from coordinator.starting.topics.schemas import refused_schemas, register_schemas
-from coordinator.transition.disk_room import Room
+from coordinator.transition.disk_space import DiskSpace
 from coordinator.transition.loading import load_beside_steps
 from coordinator.transition.plan import TransitionPlan, plan_transition
 from coordinator.transition.reread_starts import Rereads, rereads_of
@@ -43,14 +43,14 @@ def prepare(
     before: PlanDocument,
     log: LogValue,
     topics: Topics,
-    room: Room,
+    disk_space: DiskSpace,
     *,
     table_rows: TableRows | None,
 ) -> Prepared:
     """The preparation may run in the background: `log` is what the step log said when it was asked for. `before`: of the revision in force.
-    `room`: on the disks then. Nothing of the pipeline is changed, but schemas of new outputs may be registered, and batch tables are loaded
-    into topics that nothing names yet, which may take minutes. Raises TransitionRefused, UnknownTable, and faults of Kafka, of registries and
-    of `table_rows`."""
+    `disk_space`: on the disks then. Nothing of the pipeline is changed, but schemas of new outputs may be registered, and batch tables are
+    loaded into topics that nothing names yet, which may take minutes. Raises TransitionRefused, UnknownTable, and faults of Kafka, of
+    registries and of `table_rows`."""
     reload = chosen_tables(request.chosen.reload, request.spec.inputs)
     request = replace(request, spec=_with_loads(request.spec, before, reload))
     now = PlanDocument.of(request.spec, tuple(range(len(request.spec.circuit.nodes))))
@@ -75,7 +75,7 @@ def prepare(
             "Give the output another topic, or rebuild the state with `stepwell run --full-refresh`.",
             planned=found.to_json(),
         ) from fault
-    room.check(plan.fed)
+    disk_space.check(plan.fed_nodes)
     register_schemas(request.spec)
     to_load = tables_to_load(request.spec.inputs, before.inputs)
     tables = load_beside_steps(request.spec, to_load, log.epoch, topics, table_rows)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from coordinator.revisions.choices import Chosen, recorded_choices
-from coordinator.revisions.view import ChangedViews, TransitionEnded, TransitionPhase, TransitionShown
+from coordinator.revisions.transition_shown import ChangedViews, TransitionEnded, TransitionPhase, TransitionShown
 from coordinator.status import StatusBoard
 from coordinator.transition.machine import AnyTransition
 from coordinator.transition.plan import TransitionFacts
@@ -147,10 +147,10 @@ def _shown_of(phase: Phase, machine: AnyTransition) -> tuple[TransitionPhase, st
     match phase:
         case Filling(turn=turn):
             error = "" if turn is None or turn.error is None else turn.error
-            if machine.holds is None:
+            if machine.obstacles is None:
                 return "filling", "", error
-            if machine.holds:
-                return "held", machine.holds[0], error
+            if machine.obstacles:
+                return "held", machine.obstacles[0], error
             if phase.is_held and not machine.asked.is_switch:
                 return "held", f"the step of the switch has failed: {error}", error
             if phase.intent.choices.hold and not machine.asked.is_switch:

@@ -34,10 +34,10 @@ def source_read_again(source: InputTopic, handle: str, topics: Collection[str]) 
 
 
 @dataclass
-class ReadingAgain:
-    """The portions of what one transition reads again. `sources`: those that are read again, with the handles that they have there. `ends`:
-    where the partitions ended that only new nodes read, when each was looked at first, for a run that reads what was there at its start; None
-    for another one."""
+class RereadPortions:
+    """The portions of messages that one transition reads again. `sources`: those that are read again, with the handles that they have there.
+    `ends`: where the partitions ended that only new nodes read, when each was looked at first, for a run that reads what was there at its
+    start; None for another one."""
 
     topics: Topics
     sources: Sequence[InputTopic]

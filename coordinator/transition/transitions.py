@@ -1,7 +1,7 @@
 """Carries out the actions of a transition, and answers users who ask for one.
 
 asked -> the transition is planned in the background, and refused before anything is recorded (preparation.py) -> LogTransition
-all is filled -> LookAtTopics, in the background -> MeasureWhatDiffers: what differs, and whether something holds the switch -> LogSwitch
+all is filled -> LookAtTopics, in the background -> MeasureWhatDiffers: what differs, and whether something obstacles the switch -> LogSwitch
 after the switch, or an abort -> ClearUnusedTables, a checkpoint -> LogSettled
 """
 
@@ -27,18 +27,16 @@ from coordinator.revisions.requests import (
     another_revision,
     second_transition,
 )
+from coordinator.revisions.transition_shown import ViewDifference
 from coordinator.revisions.turns import TurnName
-from coordinator.revisions.view import ViewDifference
 from coordinator.specification import PipelineSpec
 from coordinator.starting.project.release import stands_still
 from coordinator.starting.topics.batch_tables import TableRows, remove_lost_loads
 from coordinator.status import StatusBoard
-from coordinator.transition.concerned import outputs_concerned
 from coordinator.transition.course import Course
-from coordinator.transition.disk_room import Room
+from coordinator.transition.disk_space import DiskSpace
 from coordinator.transition.draining import DrainPortions
 from coordinator.transition.findings import CheckingTopics, Measured, Preparing, TopicsChecked, WantedTransition
-from coordinator.transition.holding import Holding, TopicFindings, views_put_in_error
 from coordinator.transition.machine import (
     ClearUnusedTables,
     LogSettled,
@@ -50,11 +48,13 @@ from coordinator.transition.machine import (
     Transition,
     TransitionAction,
 )
+from coordinator.transition.outputs_of_switch import outputs_of_switch
 from coordinator.transition.portions import Portions
 from coordinator.transition.preparation import Answer, Preparation
 from coordinator.transition.prepared_request import Prepared, choices_of, prepare
 from coordinator.transition.report import TransitionReport, preparing
 from coordinator.transition.step_faults import Losses, Turn, turn_of_fault
+from coordinator.transition.switch_obstacles import SwitchObstacles, TopicFindings, views_put_in_error
 from engine.model.filling import HASHES
 from engine.resident.crew import Crew
 from faults.points import reached
@@ -118,9 +118,9 @@ class Transitions(LoopPart):
         """Whether the log has a transition."""
         return self._writer.state.revisions.phase is not None
 
-    def take_recorded(self, revision: Revision) -> None:
-        """The steps of the revision in force wait for a transition, if this release cannot run it alone. See
-        coordinator/starting/project/release.py."""
+    def note_revision_at_start(self, revision: Revision) -> None:
+        """Notes with which revision the run begins. If this release cannot run it alone, its steps wait for a transition
+        (coordinator/starting/project/release.py)."""
         self.machine.note_revision(revision.number, is_runnable=not revision.document.frozen)
 
     def _check_goes_on(self, core: Core) -> None:
@@ -128,16 +128,16 @@ class Transitions(LoopPart):
         log = self._writer.state
         if self.machine.is_at_end(log) and not core.stopping:
             assert log.revision is not None
-            raise stands_still(self.course.document(log.revision))
+            raise stands_still(self.course.plan_of(log.revision))
 
     # Requests
 
-    def ask(self, request: RevisionRequest, answer: Answer | None, room: Room) -> None:
-        """`answer` is called when it is known whether the request is accepted; without one, a refusal ends the run. `room`: on the disks now.
-        What is refused at once raises TransitionRefused."""
+    def ask(self, request: RevisionRequest, answer: Answer | None, disk_space: DiskSpace) -> None:
+        """`answer` is called when it is known whether the request is accepted; without one, a refusal ends the run. `disk_space`: on the disks
+        now. What is refused at once raises TransitionRefused."""
         match request:
             case ApplyRequest():
-                self._prepare(request, answer, room)
+                self._prepare(request, answer, disk_space)
             case TurnTransition(what):
                 self._turn(what)
                 if answer is not None:
@@ -146,7 +146,7 @@ class Transitions(LoopPart):
                 assert_never(request)
         self.show()
 
-    def _prepare(self, request: ApplyRequest, answer: Answer | None, room: Room) -> None:
+    def _prepare(self, request: ApplyRequest, answer: Answer | None, disk_space: DiskSpace) -> None:
         log, outside = self._writer.state, self._files.kafka.outside
         revision = log.revision
         assert revision is not None
@@ -163,8 +163,8 @@ class Transitions(LoopPart):
         course, topics, table_rows = self.course, Topics(self._files.kafka), self._table_rows
 
         def work() -> Prepared:
-            found = prepare(request, course.document(revision), log, topics, room, table_rows=table_rows)
-            course.documents.take(found.plan)
+            found = prepare(request, course.plan_of(revision), log, topics, disk_space, table_rows=table_rows)
+            course.documents.parse_ahead(found.plan)
             return found
 
         self.machine.preparing(Preparation(request, answer, work, outside, self._wake))
@@ -188,7 +188,7 @@ class Transitions(LoopPart):
             case CheckingTopics(look=look) if look.is_over:
                 found = look.result()
                 if found.resolved is not None:
-                    self.course.take_resolved(self._filling().intent, found.resolved)
+                    self.course.projects.note_resolved(self._filling().intent.number, found.resolved)
                 self.machine.looked(found.reasons)
             case _:
                 pass
@@ -238,10 +238,10 @@ class Transitions(LoopPart):
                 self._begin(core)
             case LookAtTopics():
                 phase, topics = self._filling(), Topics(self._files.kafka)
-                holding = Holding(self.course, self._writer.state, phase)
+                obstacles = SwitchObstacles(self.course, self._writer.state, phase)
                 self.machine.looking(
                     BackgroundWork(
-                        self._files.kafka.outside, "look at topics", lambda: holding.look(topics), self._wake
+                        self._files.kafka.outside, "look at topics", lambda: obstacles.look(topics), self._wake
                     )
                 )
             case MeasureWhatDiffers():
@@ -294,7 +294,7 @@ class Transitions(LoopPart):
             topics=prepared.rereads.topics,
         )
         writer.log.append([intent])
-        self.course.files = prepared.request.spec
+        self.course.projects.files = prepared.request.spec
         self.portions.begin(plan.fed_levels)
         self.machine.began()
         reached("revision.intended")
@@ -305,13 +305,13 @@ class Transitions(LoopPart):
         assert isinstance(known, TopicsChecked), "the differences are measured before the topics are looked at"
         measured = self.course.facts(phase.intent).differences
         sizes = crew.programs.measure([each.number for each in measured])
-        holds = Holding(self.course, self._writer.state, phase).reasons(
+        obstacles = SwitchObstacles(self.course, self._writer.state, phase).reasons(
             known.reasons, sizes, self._files.switch_rows_max, accepts_errors=self.machine.asked.is_switch
         )
         pairs = zip(measured, sizes, strict=True)
         differences = tuple(ViewDifference(of.view, size.come, size.gone) for of, size in pairs)
-        self.machine.measured(differences, holds, reads_again=bool(phase.intent.again))
-        reached("ready")
+        self.machine.measured(differences, obstacles, reads_again=bool(phase.intent.again))
+        reached("switch.ready")
 
     def _clear(self, crew: Crew) -> None:
         phase = self._writer.state.revisions.phase
@@ -335,7 +335,7 @@ class Transitions(LoopPart):
             remove_lost_loads(self._files.name, writer, Topics(self._files.kafka))
         assert writer.state.revision is not None
         ended = self._report.settled(phase, writer.state.revision)
-        self.course.documents.keep({writer.state.revision.plan})
+        self.course.documents.forget_all_but({writer.state.revision.plan})
         _log.info("the transition is settled", revision=ended.number, outcome=ended.outcome)
 
     def wait_for_store(self, stored: VersionId | None) -> None:
@@ -351,22 +351,22 @@ class Transitions(LoopPart):
         """The topics of the loads that the revision in force does not read."""
         revision = self._writer.state.revision
         assert revision is not None
-        tables = (source.table for source in self.course.document(revision).inputs if source.is_table)
+        tables = (source.table for source in self.course.plan_of(revision).inputs if source.is_table)
         return tuple(sorted(self._writer.state.tables.keys() - {topic for table in tables for topic in table.topics}))
 
     # Faults
 
-    def take_fault(self, fault: Exception) -> bool:
-        """Whether a fault that ended a step is of the transition alone: then it has been recorded, and the previous project goes on."""
+    def turn_after_fault(self, fault: Exception) -> bool:
+        """Records a turn and returns True if the fault that ended a step is of the transition alone. Then the previous project goes on."""
         phase = self._writer.state.revisions.phase
-        former = len(self.course.document(phase.before).circuit.nodes) if isinstance(phase, Filling) else 0
-        return self._take_turn(turn_of_fault(self._writer.state, fault, former))
+        former = len(self.course.plan_of(phase.before).circuit.nodes) if isinstance(phase, Filling) else 0
+        return self._record_turn_if_any(turn_of_fault(self._writer.state, fault, former))
 
-    def take_loss(self) -> bool:
-        """Whether workers were lost so often in a step that is not written that the transition has gone another way."""
-        return self._take_turn(self._losses.turn(self._writer.state))
+    def turn_after_loss(self) -> bool:
+        """Records a turn and returns True if workers were lost so often in a step that is not written that the transition may be the cause."""
+        return self._record_turn_if_any(self._losses.turn(self._writer.state))
 
-    def _take_turn(self, turn: Turn | None) -> bool:
+    def _record_turn_if_any(self, turn: Turn | None) -> bool:
         if turn is not None:
             self._record_turn(*turn)
         return turn is not None
@@ -390,13 +390,13 @@ class Transitions(LoopPart):
 
     def note_step(self, step: SettledStep) -> None:
         log = self._writer.state
-        self._report.stepped(step.number, log, self._outputs_concerned, replay=step.is_replay)
+        self._report.stepped(step.number, log, self._outputs_of_switch, replay=step.is_replay)
         if log.revisions.phase is not None:
             self.show()
 
-    def _outputs_concerned(self, phase: Draining | Clearing) -> frozenset[str]:
-        before, now = self.course.document(phase.before), self.course.document_of(phase.intent)
-        return outputs_concerned(before.numbered, now.numbered, self.course.facts(phase.intent))
+    def _outputs_of_switch(self, phase: Draining | Clearing) -> frozenset[str]:
+        before, now = self.course.plan_of(phase.before), self.course.plan_of_next(phase.intent)
+        return outputs_of_switch(before.numbered, now.numbered, self.course.facts(phase.intent))
 
     def show(self) -> None:
         log = self._writer.state

@@ -1,6 +1,6 @@
 """`stepwell restore --from PIPELINE`: the project's pipeline, which is new, begins with the state of another one.
 
-    judge all (nothing is written) -> make the copy (coordinator/copying/making.py)
+    judge all (nothing is written) -> make the copy (coordinator/cloning/clone.py)
 
 Only the last transaction counts. Until then the pipeline of the project is as new as before, so a command that was broken off is repeated. The
 other pipeline is only read, and may run meanwhile.
@@ -15,12 +15,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from base.sizes import size_text
-from coordinator.copying.errors import CopyRefused
-from coordinator.copying.making import CopyTarget, make_copy
-from coordinator.copying.objects import Known
-from coordinator.copying.source import CopySource, read_source
-from coordinator.copying.state import copied_document, copied_state, loads_of
-from coordinator.copying.tables import check_loads
+from coordinator.cloning.clone import CopyTarget, make_copy
+from coordinator.cloning.errors import CopyRefused
+from coordinator.cloning.objects import Known
+from coordinator.cloning.source import CopySource, read_source
+from coordinator.cloning.state import copied_document, copied_state, loads_of
+from coordinator.cloning.tables import check_loads
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.loads import with_loads

@@ -73,7 +73,7 @@ def _text(layout: dict[str, Any]) -> str:
 def _replay(project: Project, least: int, most: int) -> dict[str, Any]:
     """What would have been decided over the recorded load. Raises StepwellError if there is none."""
     from coordinator.automatic.choice import Surroundings, WorkersLimits
-    from coordinator.automatic.recorded import LOAD_FILE, read_load
+    from coordinator.automatic.load_file import LOAD_FILE, read_load
     from coordinator.automatic.replay import replay
 
     file, settings = project.state_folder / LOAD_FILE, project.settings.stepwell

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from base.term import Term
-from coordinator.copying.source import StoredVersion
+from coordinator.cloning.source import StoredVersion
 from coordinator.storing.backups import kept_for_next_run, why_not_reached
 from coordinator.storing.presence import check_objects
 from io_kafka.step_log.records import CheckpointStored

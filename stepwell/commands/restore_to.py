@@ -14,7 +14,7 @@ from typing import Any
 
 from base.fault import ExitCode
 from base.term import Term
-from coordinator.copying.source import StoredVersion, read_moment
+from coordinator.cloning.source import StoredVersion, read_moment
 from coordinator.revisions.document import PlanDocument
 from coordinator.starting.workers.circuit_file import StateOwner
 from io_kafka.clients.settings import KafkaSettings

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-from coordinator.copying.source import StoredVersion
+from coordinator.cloning.source import StoredVersion
 from coordinator.storing.backups import backups, read_backup
 from coordinator.storing.manifest import read_manifest
 from coordinator.topic_names import log_topic_of

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from coordinator.revisions.document import PlanDocument
-from coordinator.revisions.recorded import NothingRecorded, RecordedProject
+from coordinator.revisions.recorded_project import NothingRecorded, RecordedProject
 from coordinator.revisions.topic_facts import facts_of_topics, topics_of_project
 from coordinator.starting.project.in_force import revision_in_force
 from coordinator.starting.project.same_project import refuse_former

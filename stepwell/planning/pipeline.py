@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from base.spark_master import MASTER_KEY, is_local, local_slots
-from coordinator.automatic.recorded import LOAD_FILE
+from coordinator.automatic.load_file import LOAD_FILE
 from coordinator.specification import AutoSettings, InputTopic, OutputTopic, PipelineSpec, StoreSettings
 from engine.model.circuit import Circuit
 from engine.model.layout import Policy

@@ -30,10 +30,10 @@ from coordinator.checkpoints.phases import (
 )
 from coordinator.core import Core
 from coordinator.goal import Goal
-from coordinator.rescale.actions import Bury, Cut, LogRescale
+from coordinator.rescale.actions import Cut, LogRescale, RemoveWorkers
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import Idle, MovingPortions, Weighing, resume
-from coordinator.rescale.ways import Portion
+from coordinator.rescale.phases import Idle, MovingPortions, Weighing, phase_after_recovery
+from coordinator.rescale.slot_moves import Portion
 from coordinator.transition.machine import Transition
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.layout_records import RescaleMode
@@ -532,8 +532,8 @@ def shrink(action: Action, core: Core, log: Log) -> None:
             log.complete(version)
             log.append(layout(1, workers=(0,)))
             core.completed(log)
-        case Bury():
-            core.buried({0: ALL_SLOTS})
+        case RemoveWorkers():
+            core.workers_removed({0: ALL_SLOTS})
         case _:
             do(action, core, log)
     if isinstance(action, Fold):
@@ -551,7 +551,7 @@ def shrinking(log: Log) -> Core:
     """A core of a run for the layout alone."""
     return Core(
         CheckpointMachine(EMPTY, ids()),
-        Rescale(resume(owned_by(0, 1), log.rescale, log.target)),
+        Rescale(phase_after_recovery(owned_by(0, 1), log.rescale, log.target)),
         Transition(),
         PRESENT,
         goal=Goal.RESCALE,
@@ -570,7 +570,7 @@ def kinds_until_exit(core: Core, log: Log) -> list[str]:
     return done
 
 
-SETTLING = ["LogIntent", "Freeze", "Fold", "Complete", "Bury", "Exit"]
+SETTLING = ["LogIntent", "Freeze", "Fold", "Complete", "RemoveWorkers", "Exit"]
 
 
 def test_a_run_for_a_cold_rescale_leaves_the_replay_to_the_next_run() -> None:
@@ -640,7 +640,7 @@ def test_a_cut_of_a_live_rescale_is_made_before_the_last_step_is_settled() -> No
     """So its output is written while the next step runs. A cold one waits until no step is under way."""
     core, log = opened(), Log(divided=2)
     log.append(change())
-    core.rescale = Rescale(resume(owned_by(0, 1), log.rescale, log.target))
+    core.rescale = Rescale(phase_after_recovery(owned_by(0, 1), log.rescale, log.target))
     assert step_through(core, log, 2) == [Give(0, False), Collect(0)]
     weigh(core)
     cut = core.next(log)

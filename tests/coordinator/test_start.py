@@ -15,8 +15,8 @@ from coordinator.starting.errors import CircuitChanged, StateLost
 from coordinator.starting.project.same_project import check_same_circuit
 from coordinator.starting.workers.bind_workers import StartFindings
 from coordinator.starting.workers.binding import Bound
+from coordinator.starting.workers.found_databases import ExpectedDatabases
 from coordinator.starting.workers.opening import open_latest
-from coordinator.starting.workers.standings import ExpectedDatabases
 from engine.errors import TaskLost
 from engine.model.circuit import Circuit, Node, View
 from engine.model.node import Expression

@@ -9,8 +9,8 @@ import pytest
 
 from coordinator.automatic import choice as choices
 from coordinator.automatic.choice import WorkersChoice
+from coordinator.automatic.load_file import read_load
 from coordinator.automatic.machine import AutoMachine
-from coordinator.automatic.recorded import read_load
 from coordinator.automatic.requests import AutoRequest
 from coordinator.rescale.requests import RescaleRefused, RescaleRequest
 from coordinator.specification import AutoSettings

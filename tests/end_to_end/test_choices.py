@@ -144,7 +144,7 @@ OF_CHOICES: tuple[Point, ...] = (
     "plan.written",
     "revision.intended",
     "region.inside",
-    "ready",
+    "switch.ready",
     "switch.recorded",
     "output.committed",
 )

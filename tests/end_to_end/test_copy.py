@@ -19,8 +19,8 @@ from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from base.fault import ExitCode
-from coordinator.copying import tables
-from coordinator.copying.source import CopySource
+from coordinator.cloning import tables
+from coordinator.cloning.source import CopySource
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import TransitionRefused
 from coordinator.starting.workers.circuit_file import read_owner

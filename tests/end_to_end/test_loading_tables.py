@@ -182,7 +182,7 @@ CREATE MATERIALIZED VIEW kinds TBLPROPERTIES ('topic' = '@kinds', 'mode' = 'chan
 BREAKS: tuple[Point, ...] = (
     "plan.written",
     "revision.intended",
-    "ready",
+    "switch.ready",
     "switch.recorded",
     "revision.settled",
 )

@@ -121,7 +121,13 @@ def test_views_over_a_stream_are_changed_and_come(play: Playground, workers: int
     play.check_steps(now)
 
 
-OF_READING: tuple[Point, ...] = ("revision.intended", "ready", "switch.recorded", "region.inside", "output.committed")
+OF_READING: tuple[Point, ...] = (
+    "revision.intended",
+    "switch.ready",
+    "switch.recorded",
+    "region.inside",
+    "output.committed",
+)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +381,7 @@ CREATE MATERIALIZED VIEW times TBLPROPERTIES ('topic' = '@times', 'mode' = 'upse
     before, now = play.resolve(project(), conf), play.resolve(project(where="WHERE n > 3", more=timed), conf)
     play.run(before)
     play.send("clicks", clicks(60, 60))
-    with arm(CrashOrder("ready", "raise", visit=1)), play.running(before) as run:
+    with arm(CrashOrder("switch.ready", "raise", visit=1)), play.running(before) as run:
         begun(run, now)
         run_ended(run)
     with play.running(before) as run:

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import document_of
-from coordinator.revisions.recorded import NothingRecorded
+from coordinator.revisions.recorded_project import NothingRecorded
 from coordinator.revisions.requests import ApplyRequest, TransitionRefused, TurnTransition
 from coordinator.starting.errors import CircuitChanged
 from engine.model.circuit import Circuit

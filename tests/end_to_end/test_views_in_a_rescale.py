@@ -159,7 +159,7 @@ def test_a_change_that_was_reversed_after_a_checkpoint_with_the_owners_of_its_ta
         on_call(patched, CrewCheckpoints, "freeze", 1, lambda: requests.layout.put(TurnRequest("reverse")) and None)
         broken_off(play, resolved, CrashOrder("checkpoint.completed", "raise"), requests)
     assert play.log(resolved).rescale is not None and rows_of(resolved) == ROWS
-    broken_off(play, resolved, CrashOrder("joined", "raise"))
+    broken_off(play, resolved, CrashOrder("workers.joined", "raise"))
     assert "0002" not in folders(resolved) and len(folders(resolved)) == 3, "the worker is made anew"
     assert rows_of(resolved) == ROWS and told(resolved)[0] == "OK"
     broken_off(play, resolved, CrashOrder("absorb.done", "raise"))

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from pyspark.sql import SparkSession
 
-from coordinator.revisions.recorded import NothingRecorded, RecordedProject
+from coordinator.revisions.recorded_project import NothingRecorded, RecordedProject
 from coordinator.stepping.views_in_error import ViewsInError
 from io_kafka.broker.local import LocalBroker
 from io_kafka.step_log.form import FORMAT_VERSION

@@ -124,7 +124,7 @@ def _all(chosen: Sequence[Breakage], folder: Path) -> list[Verdict]:
 
 def _is_slow(test: str) -> bool:
     """Whether its tests start Spark. This is a guess that only affects the order of the work."""
-    return test.startswith(("tests/end_to_end", "tests/stepwell", "tests/coordinator/test_refresh"))
+    return test.startswith(("tests/end_to_end", "tests/stepwell", "tests/coordinator/starting/test_refresh"))
 
 
 def _verdict(breakage: Breakage, folder: Path) -> Verdict:

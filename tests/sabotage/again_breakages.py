@@ -8,7 +8,10 @@ RULES, LOG, VALUE = "io_kafka/step_log/rules.py", "io_kafka/step_log/state.py", 
 RECORDS, READING = "io_kafka/step_log/division_records.py", "coordinator/transition/reread_portions.py"
 STEPPING, TASKS, SOURCES = "coordinator/stepping/stepping.py", "engine/run/tasks.py", "engine/run/sources.py"
 TIME_BOUND = "io_kafka/clients/time_bound.py"
-TEST_RULES, TEST_READING = "tests/io_kafka/test_read_again_rules.py", "tests/coordinator/test_reading_again.py"
+TEST_RULES, TEST_READING = (
+    "tests/io_kafka/test_read_again_rules.py",
+    "tests/coordinator/transition/test_reread_portions.py",
+)
 TEST_RUNS, TEST_FILLING = "tests/end_to_end/test_reading_again.py", "tests/engine/test_filling.py"
 ONCE, BATCH, RECORDED = "exactly once", "the batch answer", "a step runs what the log says"
 A_RUNS_ON = "new nodes cannot hurt the revision in force"
@@ -106,7 +109,7 @@ READ_AGAIN = (
         "A portion beside small steps is as large as its share of their time, of which nothing is left after its fixed cost.",
         "a transition ends",
         (Edit("coordinator/transition/portions.py", "max(budget_ms, USEFUL * cost.fixed)", "budget_ms"),),
-        ("tests/coordinator/test_portions.py::test_portions_are_as_large_as_their_fixed_cost_asks_for",),
+        ("tests/coordinator/transition/test_portions.py::test_portions_are_as_large_as_their_fixed_cost_asks_for",),
     ),
     Breakage(
         "new-nodes-fall-behind",
@@ -119,7 +122,7 @@ READ_AGAIN = (
                 "max(1, min(most, self.messages))",
             ),
         ),
-        ("tests/coordinator/test_portions.py::test_messages_catch_up_with_input_whatever_they_cost",),
+        ("tests/coordinator/transition/test_portions.py::test_messages_catch_up_with_input_whatever_they_cost",),
     ),
     Breakage(
         "new-input-reaches-new-nodes-twice",
@@ -241,12 +244,12 @@ READ_AGAIN = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "        if reads_again and not holds:\n",
+                "        if reads_again and not obstacles:\n",
                 "        if False:\n",
             ),
         ),
         (
-            "tests/coordinator/test_transition_machine.py::test_what_was_read_again_is_in_a_checkpoint_before_the_switch",
+            "tests/coordinator/transition/test_machine.py::test_what_was_read_again_is_in_a_checkpoint_before_the_switch",
         ),
     ),
     Breakage(
@@ -262,13 +265,13 @@ READ_AGAIN = (
         "no silence",
         (
             Edit(
-                "coordinator/transition/holding.py",
+                "coordinator/transition/switch_obstacles.py",
                 "        for recreated in lost_topics(intent.topics, there).recreated.values():\n",
                 "        for recreated in lost_topics((), there).recreated.values():\n",
             ),
         ),
         (
-            "tests/coordinator/test_holding.py::test_a_topic_that_was_made_anew_while_it_was_read_again_holds_the_switch",
+            "tests/coordinator/transition/test_switch_obstacles.py::test_a_topic_that_was_made_anew_while_it_was_read_again_holds_the_switch",
             "tests/end_to_end/test_reading_again.py::test_a_topic_that_was_made_anew_meanwhile_leaves_the_old_project",
         ),
     ),

@@ -15,13 +15,13 @@ AUTOMATIC_LAYOUTS = (
         FOLLOWS,
         (
             Edit(
-                f"{AUTOMATIC}/costs.py",
+                f"{AUTOMATIC}/step_costs.py",
                 "return ms * rows / most if per_row is None else max(ms + per_row * (rows - most), per_row * rows, 1e-6)",
                 "return ms * rows / most if per_row is None else max(ms * rows / most, per_row * rows, 1e-6)",
             ),
         ),
         (
-            f"{TESTS}/test_costs.py::test_costs_are_a_line_over_the_rows",
+            f"{TESTS}/test_step_costs.py::test_costs_are_a_line_over_the_rows",
             f"{TEST_MACHINE}::test_many_small_steps_are_not_held_for_a_full_load",
         ),
     ),
@@ -90,12 +90,12 @@ AUTOMATIC_LAYOUTS = (
         BOUNDED,
         (
             Edit(
-                f"{AUTOMATIC}/recorded.py",
+                f"{AUTOMATIC}/load_file.py",
                 "if self._lines >= LINES_MAX + LINES_SPARE:",
                 "if self._lines < 0 < LINES_MAX + LINES_SPARE:",
             ),
         ),
-        (f"{TESTS}/test_recorded.py::test_the_file_is_bounded",),
+        (f"{TESTS}/test_load_file.py::test_the_file_is_bounded",),
     ),
     Breakage(
         "bounds-forgotten-by-a-refresh",

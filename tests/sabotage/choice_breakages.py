@@ -58,7 +58,9 @@ CHOICES = (
                 "if name in held",
             ),
         ),
-        ("tests/coordinator/test_topic_facts.py::test_a_topic_of_the_log_that_is_not_as_it_was_made_is_used",),
+        (
+            "tests/coordinator/revisions/test_topic_facts.py::test_a_topic_of_the_log_that_is_not_as_it_was_made_is_used",
+        ),
     ),
     Breakage(
         "earlier-messages-count",

@@ -9,7 +9,7 @@ FILTER = "engine/operators/temporal_filter.py"
 BOUNDS = "engine/operators/clock_bounds.py"
 ROWS = "engine/state/timed_rows.py"
 OF_FILTER = "tests/engine/test_temporal_filter.py"
-OF_TIME = "tests/coordinator/test_clock.py"
+OF_TIME = "tests/coordinator/stepping/test_clock.py"
 OF_ROWS = f"{OF_FILTER}::test_a_row_enters_and_leaves_at_its_borders"
 
 THE_CLOCK = (
@@ -112,7 +112,7 @@ THE_CLOCK = (
                 "",
             ),
         ),
-        ("tests/coordinator/test_inputs.py::test_a_step_without_input_comes_when_a_border_is_reached",),
+        ("tests/coordinator/stepping/test_inputs.py::test_a_step_without_input_comes_when_a_border_is_reached",),
     ),
     Breakage(
         "rows-enter-and-never-leave",

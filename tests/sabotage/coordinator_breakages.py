@@ -7,20 +7,23 @@ from tests.sabotage.breakage import Breakage, Edit
 CORE, PIPELINE = "coordinator/core.py", "coordinator/pipeline.py"
 COMPLETION, OPENING = "coordinator/checkpoints/completion.py", "coordinator/starting/workers/opening.py"
 MADE = "coordinator/checkpoints/machine.py"
-REACH = "coordinator/starting/workers/reach.py"
+USABLE_VERSIONS = "coordinator/starting/workers/usable_versions.py"
 REDIVIDING = "coordinator/stepping/redividing.py"
-STANDINGS = "coordinator/starting/workers/standings.py"
-BINDING, TEST_BINDING = "coordinator/starting/workers/binding.py", "tests/coordinator/test_binding.py"
+FOUND_DATABASES = "coordinator/starting/workers/found_databases.py"
+BINDING, TEST_BINDING = "coordinator/starting/workers/binding.py", "tests/coordinator/starting/test_binding.py"
 INPUTS, STEPPING, RECOVERIES = (
     "coordinator/stepping/inputs.py",
     "coordinator/stepping/stepping.py",
     "coordinator/running/recoveries.py",
 )
-TEST_INPUTS, TEST_RECOVERIES = "tests/coordinator/test_inputs.py", "tests/coordinator/test_recoveries.py"
-POSITIONS, TEST_POSITIONS = "coordinator/starting/topics/positions.py", "tests/coordinator/test_positions.py"
+TEST_INPUTS, TEST_RECOVERIES = (
+    "tests/coordinator/stepping/test_inputs.py",
+    "tests/coordinator/running/test_recoveries.py",
+)
+POSITIONS, TEST_POSITIONS = "coordinator/starting/topics/positions.py", "tests/coordinator/starting/test_positions.py"
 HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
 SAME_PROJECT, SAME_TOPICS = "coordinator/starting/project/same_project.py", "coordinator/starting/topics/same_topics.py"
-LEAVES, TEST_LEAVES = "coordinator/revisions/leaves.py", "tests/coordinator/test_leaves.py"
+LEAVES, TEST_LEAVES = "coordinator/revisions/leaves.py", "tests/coordinator/revisions/test_leaves.py"
 QUIET, DOORBELL = "coordinator/stepping/idle_wait.py", "io_kafka/clients/doorbell.py"
 TEST_LOG_STATE = "tests/io_kafka/test_step_log.py"
 CHANGED_SOURCES = "tests/end_to_end/test_changed_sources.py"
@@ -60,21 +63,21 @@ COORDINATOR = (
         "A pipeline that was idle once looks for input rarely for ever after.",
         "input is found soon",
         (Edit(STEPPING, "            self._quiet.end()\n", "            pass\n"),),
-        ("tests/coordinator/test_idle_wait.py::test_an_idle_pipeline_looks_ten_times_a_second",),
+        ("tests/coordinator/stepping/test_idle_wait.py::test_an_idle_pipeline_looks_ten_times_a_second",),
     ),
     Breakage(
         "silence-delays-the-workers",
         "While nothing comes, the loop looks rarely for the answers of workers that copy or fold.",
         "input is found soon",
         (Edit(STEPPING, "PAUSE_SECONDS_MIN if awaits_answers else pause_s", "pause_s"),),
-        ("tests/coordinator/test_idle_wait.py::test_an_idle_pipeline_looks_ten_times_a_second",),
+        ("tests/coordinator/stepping/test_idle_wait.py::test_an_idle_pipeline_looks_ten_times_a_second",),
     ),
     Breakage(
         "bell-rings-for-ever",
         "After a ring for which there is nothing to read, the bell listens again at once, and rings again.",
         "an idle pipeline costs little",
         (Edit(QUIET, "if not self._has_listened:", "if True:"),),
-        ("tests/coordinator/test_idle_wait.py::test_a_bell_makes_the_looks_rare_after_a_silence",),
+        ("tests/coordinator/stepping/test_idle_wait.py::test_a_bell_makes_the_looks_rare_after_a_silence",),
     ),
     Breakage(
         "bell-relied-on-for-the-time",
@@ -87,7 +90,7 @@ COORDINATOR = (
                 "(offsets := silent_offsets() or {}) is None:",
             ),
         ),
-        ("tests/coordinator/test_idle_wait.py::test_a_bell_is_not_relied_on_where_it_does_not_listen",),
+        ("tests/coordinator/stepping/test_idle_wait.py::test_a_bell_is_not_relied_on_where_it_does_not_listen",),
     ),
     Breakage(
         "bell-hears-what-is-not-committed",
@@ -174,7 +177,7 @@ COORDINATOR = (
         "state-ahead-of-the-log",
         "Databases are opened at a step whose output the log does not have.",
         "6 two versions",
-        (Edit(REACH, "    if step > log.steps:\n", "    if False:\n"),),
+        (Edit(USABLE_VERSIONS, "    if step > log.steps:\n", "    if False:\n"),),
         (
             f"{END_TO_END}/test_checkpoints.py::test_a_checkpoint_of_what_is_not_committed_cannot_be_recorded_nor_opened",
         ),
@@ -285,7 +288,7 @@ COORDINATOR = (
         "the batch answer",
         (Edit("coordinator/stepping/dividing.py", "return self._by_time(fair, ends)", "return fair"),),
         (
-            "tests/coordinator/test_dividing.py::test_no_row_of_an_uneven_backlog_is_late",
+            "tests/coordinator/stepping/test_dividing.py::test_no_row_of_an_uneven_backlog_is_late",
             f"{END_TO_END}/test_event_time.py::test_a_backlog_of_days_in_uneven_partitions_has_no_late_row[3]",
         ),
     ),
@@ -300,14 +303,14 @@ COORDINATOR = (
                 "        for other in [group for group in groups if group.topics == made.topics]:\n",
             ),
         ),
-        ("tests/coordinator/test_dividing.py::test_topics_are_together_if_a_query_reads_both",),
+        ("tests/coordinator/stepping/test_dividing.py::test_topics_are_together_if_a_query_reads_both",),
     ),
     Breakage(
         "a-loaded-history-by-time",
         "Nobody notices that event time runs away from timestamps, so a history that was loaded later is read partition by partition.",
         "the batch answer",
         (Edit("coordinator/stepping/time_relation.py", "PACE_MAX = 4\n", "PACE_MAX = 1 << 40\n"),),
-        ("tests/coordinator/test_dividing.py::test_a_history_that_was_loaded_later_is_read_evenly",),
+        ("tests/coordinator/stepping/test_dividing.py::test_a_history_that_was_loaded_later_is_read_evenly",),
     ),
     Breakage(
         "a-loaded-topic-by-the-time-of-its-load",
@@ -320,7 +323,7 @@ COORDINATOR = (
                 "return found.low_ms > last_ms and",
             ),
         ),
-        ("tests/coordinator/test_dividing.py::test_what_was_written_within_the_delay_is_read_in_proportion",),
+        ("tests/coordinator/stepping/test_dividing.py::test_what_was_written_within_the_delay_is_read_in_proportion",),
     ),
     Breakage(
         "division-ahead-of-a-partial-step",
@@ -358,8 +361,8 @@ COORDINATOR = (
         (
             Edit(
                 STEPPING,
-                "        crew.steps.give(self._input(crew, under_way))\n        core.given(",
-                "        given = self._input(crew, under_way)\n"
+                "        crew.steps.give(self._step_input(crew, under_way))\n        core.given(",
+                "        given = self._step_input(crew, under_way)\n"
                 '        crew.steps.give(StepInput(**{**vars(given), "on_error": dict(self._spec.on_error)}))\n        core.given(',
             ),
         ),
@@ -426,7 +429,7 @@ COORDINATOR = (
                 "state.truncation_point(state.steps - kept)",
             ),
         ),
-        ("tests/coordinator/test_truncation.py::test_a_truncated_log_begins_at_a_snapshot_and_goes_on",),
+        ("tests/coordinator/checkpoints/test_truncation.py::test_a_truncated_log_begins_at_a_snapshot_and_goes_on",),
     ),
     Breakage(
         "input-not-compared",
@@ -507,7 +510,7 @@ COORDINATOR = (
                 'f"{self.log_id}/0/{self.worker}/',
             ),
         ),
-        ("tests/coordinator/test_refresh.py::test_outputs_are_rebuilt_from_the_input_that_is_there_now",),
+        ("tests/coordinator/starting/test_refresh.py::test_outputs_are_rebuilt_from_the_input_that_is_there_now",),
         tells="StateLost",
     ),
     Breakage(
@@ -603,7 +606,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                STANDINGS,
+                FOUND_DATABASES,
                 "births.get(found.worker) == found.birth and v in found.versions for",
                 "births.get(found.worker) == found.birth and found.versions[-1].version >= v.version for",
             ),
@@ -629,7 +632,7 @@ COORDINATOR = (
         "no silence",
         (
             Edit(
-                STANDINGS,
+                FOUND_DATABASES,
                 "return Standing.BLANK if found.versions == (EMPTY,) else Standing.STALE",
                 "return Standing.STALE",
             ),
@@ -640,7 +643,7 @@ COORDINATOR = (
         "old-storage-accepted",
         "An old copy of the storage folder is opened although the steps since were truncated from the log.",
         "no silence",
-        (Edit(REACH, "    if step < log.first:\n", "    if False:\n"),),
+        (Edit(USABLE_VERSIONS, "    if step < log.first:\n", "    if False:\n"),),
         (f"{END_TO_END}/test_lost_state.py::test_a_copy_older_than_the_step_log_stops_the_run",),
     ),
     Breakage(
@@ -701,7 +704,7 @@ COORDINATOR = (
                 "            pa.concat_tables([OUTPUT_MESSAGES.empty_table(), *tables.get(o.handle, ())]),\n",
             ),
         ),
-        ("tests/coordinator/test_step_output.py::test_the_result_does_not_depend_on_the_order_of_workers",),
+        ("tests/coordinator/stepping/test_step_output.py::test_the_result_does_not_depend_on_the_order_of_workers",),
     ),
     Breakage(
         "available-now-has-no-end",
@@ -750,7 +753,9 @@ COORDINATOR = (
         "A full refresh takes all output back before it finds out that it cannot begin.",
         "no silence",
         (Edit("coordinator/starting/topics/refresh.py", "        refuse_wrong_starts(spec, topics)\n", ""),),
-        ("tests/coordinator/test_refresh.py::test_a_start_that_is_not_there_is_refused_before_anything_is_taken_back",),
+        (
+            "tests/coordinator/starting/test_refresh.py::test_a_start_that_is_not_there_is_refused_before_anything_is_taken_back",
+        ),
     ),
     Breakage(
         "ends-never-move",
@@ -881,7 +886,7 @@ COORDINATOR = (
         "a-pause-is-no-rest",
         "A service that is paused keeps the memory of its steps.",
         "the cost of a rest",
-        (Edit("coordinator/loop.py", "                    steps.rest()\n", ""),),
+        (Edit("coordinator/loop.py", "        steps.rest()\n", ""),),
         (f"{END_TO_END}/test_rest.py::test_a_service_that_is_paused_gives_memory_back",),
     ),
 )

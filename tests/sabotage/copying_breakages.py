@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-COPYING, TEST_COPY, TEST_REKEYING = (
-    "coordinator/copying",
+CLONING, TEST_COPY, TEST_REKEYING = (
+    "coordinator/cloning",
     "tests/end_to_end/test_copy.py",
     "tests/storage/remote/test_rekeying.py",
 )
-TEST_LOG, TEST_SOURCE = "tests/io_kafka/test_step_log.py", "tests/coordinator/test_copying.py"
+TEST_LOG, TEST_SOURCE = "tests/io_kafka/test_step_log.py", "tests/coordinator/cloning/test_cloning.py"
 SILENCE, VERSIONS = "no silence", "6 two versions"
 
 COPIES = (
@@ -44,7 +44,7 @@ COPIES = (
         "A worker of a copy takes a cut for an older one of the original, and keeps slots that it has given away.",
         "7 one owner",
         (
-            Edit(f"{COPYING}/making.py", "writer = claim(source.epoch)", "writer = claim(-1)"),
+            Edit(f"{CLONING}/clone.py", "writer = claim(source.epoch)", "writer = claim(-1)"),
             Edit("io_kafka/step_log/rules.py", "if state.epoch <= state.origin.epoch:", "if state.epoch < 0:"),
         ),
         (f"{TEST_COPY}::test_a_copy_of_a_backup_while_the_original_goes_on",),
@@ -61,14 +61,14 @@ COPIES = (
         "pending-divisions-counted-as-read",
         "A copy leaves out the input of steps that were divided and that its version does not have.",
         SILENCE,
-        (Edit(f"{COPYING}/moment.py", "range(log.division_next - 1, step - 1, -1)", "range(0)"),),
+        (Edit(f"{CLONING}/log_at_version.py", "range(log.division_next - 1, step - 1, -1)", "range(0)"),),
         (f"{TEST_SOURCE}::test_a_copy_reads_from_where_its_version_ends",),
     ),
     Breakage(
         "withheld-rows-lost",
         "A version is copied in which outputs withhold rows, which no output of the copy gets.",
         SILENCE,
-        (Edit(f"{COPYING}/moment.py", "return bool(before.counted)", "return False"),),
+        (Edit(f"{CLONING}/log_at_version.py", "return bool(before.counted)", "return False"),),
         (f"{TEST_COPY}::test_a_state_with_rows_in_error_is_refused_until_they_are_corrected",),
     ),
     Breakage(
@@ -77,7 +77,7 @@ COPIES = (
         VERSIONS,
         (
             Edit(
-                f"{COPYING}/moment.py",
+                f"{CLONING}/log_at_version.py",
                 "return is_first or state.checkpoints[-1:] == (self.version,)",
                 "return is_first or state.steps >= step",
             ),
@@ -103,7 +103,7 @@ COPIES = (
         SILENCE,
         (
             Edit(
-                f"{COPYING}/tables.py",
+                f"{CLONING}/tables.py",
                 "return table_topic_of(copy, topic.removeprefix(before))",
                 "return table_topic_of(source, topic.removeprefix(before)) + 'c0'",
             ),

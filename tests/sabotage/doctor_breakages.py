@@ -154,7 +154,7 @@ DOCTOR = (
         ),
         (
             "tests/stepwell/test_doctor.py::test_a_transaction_that_stays_open_is_seen",
-            "tests/coordinator/test_open_transactions.py::test_a_producer_that_goes_on_is_none_of_them",
+            "tests/coordinator/stepping/test_open_transactions.py::test_a_producer_that_goes_on_is_none_of_them",
         ),
     ),
     Breakage(
@@ -234,7 +234,7 @@ DOCTOR = (
             ),
         ),
         (
-            "tests/coordinator/test_refresh.py::test_an_output_with_more_partitions_is_rebuilt_as_the_error_says[upsert]",
+            "tests/coordinator/starting/test_refresh.py::test_an_output_with_more_partitions_is_rebuilt_as_the_error_says[upsert]",
         ),
     ),
     Breakage(
@@ -279,15 +279,15 @@ DOCTOR = (
             ),
         ),
         (
-            "tests/coordinator/test_plan_topic.py::test_documents_are_written_again_to_a_topic_that_has_lost_them",
-            "tests/coordinator/test_plan_topic.py::test_a_document_that_nobody_knows_ends_the_run",
+            "tests/coordinator/running/test_plan_topic.py::test_documents_are_written_again_to_a_topic_that_has_lost_them",
+            "tests/coordinator/running/test_plan_topic.py::test_a_document_that_nobody_knows_ends_the_run",
         ),
     ),
     Breakage(
         "plans-of-the-start-are-not-known",
         "A run does not keep the plan document that it has read at its start.",
         "no silence",
-        (Edit("coordinator/loop.py", "            course.know(revision)\n", "            pass\n"),),
+        (Edit("coordinator/loop.py", "            course.add_document(revision)\n", "            pass\n"),),
         (
             "tests/end_to_end/test_changed_topics.py::test_a_topic_of_plan_documents_that_is_deleted_under_a_run_is_written_again",
         ),
@@ -298,7 +298,9 @@ DOCTOR = (
         "Messages wait behind a transaction that nobody ends, and the status and the metrics say that all is read.",
         "no silence",
         (Edit("coordinator/stepping/open_transactions.py", "self._board.update(blocked=", "dict(blocked="),),
-        ("tests/coordinator/test_open_transactions.py::test_what_waits_behind_a_transaction_is_shown_and_told_once",),
+        (
+            "tests/coordinator/stepping/test_open_transactions.py::test_what_waits_behind_a_transaction_is_shown_and_told_once",
+        ),
     ),
     Breakage(
         "a-full-store-is-a-mistake-of-ours",

@@ -8,11 +8,11 @@ FEEDS, DRAINING = "engine/operators/feeds.py", "engine/analysis/draining.py"
 SWITCHING_CIRCUIT = "engine/analysis/switching_circuit.py"
 RULES, STATE, VALUE = (f"io_kafka/step_log/{name}.py" for name in ("revision_rules", "revision_state", "value"))
 STEPPING, INPUTS = "coordinator/stepping/stepping.py", "coordinator/stepping/inputs.py"
-COURSE, TRANSITIONS = "coordinator/transition/course.py", "coordinator/transition/transitions.py"
-PORTIONS, HOLDING = "coordinator/transition/draining.py", "coordinator/transition/holding.py"
+CHOICE, TRANSITIONS = "coordinator/transition/program_choice.py", "coordinator/transition/transitions.py"
+PORTIONS, OBSTACLES = "coordinator/transition/draining.py", "coordinator/transition/switch_obstacles.py"
 CORE, FORM = "coordinator/core.py", "io_kafka/step_log/form.py"
 IN_PROCESS, RECORDS = "tests/engine/test_draining.py", "tests/io_kafka/test_revision_rules.py"
-STEPS, MACHINE = "tests/coordinator/test_draining.py", "tests/coordinator/test_transition_machine.py"
+STEPS, MACHINE = "tests/coordinator/transition/test_draining.py", "tests/coordinator/transition/test_machine.py"
 SCENARIO = "tests/simulator/test_scenarios.py::test_a_drain_is_broken_off_at_every_step"
 READERS = f"{IN_PROCESS}::test_what_reads_a_changed_view_gets_its_difference_gradually"
 REFUSED = f"{RECORDS}::test_what_cannot_follow_is_refused_and_changes_nothing"
@@ -186,12 +186,12 @@ DRAINED = (
         FILLED,
         (
             Edit(
-                COURSE,
-                "                    first=first,\n                    former=",
-                "                    first=step,\n                    former=",
+                CHOICE,
+                "                first=first,\n                former=",
+                "                first=step,\n                former=",
             ),
         ),
-        ("tests/coordinator/test_course.py::test_the_first_step_of_a_drain_is_that_of_its_program",),
+        ("tests/coordinator/transition/test_program_choice.py::test_the_first_step_of_a_drain_is_that_of_its_program",),
     ),
     Breakage(
         "a-drain-waits-for-input",
@@ -218,7 +218,7 @@ DRAINED = (
             ),
         ),
         (
-            "tests/coordinator/test_inputs.py::test_only_the_first_step_of_a_switch_releases_what_the_former_revision_held",
+            "tests/coordinator/stepping/test_inputs.py::test_only_the_first_step_of_a_switch_releases_what_the_former_revision_held",
         ),
     ),
     Breakage(
@@ -245,7 +245,7 @@ DRAINED = (
         "one-slot-of-all-rows",
         "A difference that cannot leave in parts leaves at once, however large it is.",
         "9 bounded",
-        (Edit(HOLDING, "if leaves_at_once(node) and size > rows_max:", "if leaves_at_once(node) and size < 0:"),),
-        ("tests/coordinator/test_holding.py::test_rows_that_leave_in_several_steps_may_be_more",),
+        (Edit(OBSTACLES, "if leaves_at_once(node) and size > rows_max:", "if leaves_at_once(node) and size < 0:"),),
+        ("tests/coordinator/transition/test_switch_obstacles.py::test_rows_that_leave_in_several_steps_may_be_more",),
     ),
 )

@@ -71,7 +71,7 @@ ERRORS = (
                 "result.errors.update(done.errors)",
             ),
         ),
-        ("tests/coordinator/test_step_output.py::test_error_rows_of_all_workers_are_added",),
+        ("tests/coordinator/stepping/test_step_output.py::test_error_rows_of_all_workers_are_added",),
     ),
     Breakage(
         "released-before-the-steps-are-written",
@@ -80,18 +80,22 @@ ERRORS = (
         (
             Edit(
                 VIEWS,
-                "    if not is_drained:\n        return Counting(tuple(node for node in log.counted if plan.index(node) is not None), ())\n",
+                "    if not is_drained:\n        return Counting(tuple(node for node in log.counted if numbered.index(node) is not None), ())\n",
                 "",
             ),
         ),
-        ("tests/coordinator/test_views_in_error.py::test_a_division_ahead_counts_the_nodes_of_the_division_before_it",),
+        (
+            "tests/coordinator/stepping/test_views_in_error.py::test_a_division_ahead_counts_the_nodes_of_the_division_before_it",
+        ),
     ),
     Breakage(
         "in-error-for-good",
         "Rows in error that came before a change of the project and go after it leave a checksum, and their view stays in error.",
         "the batch answer",
         (Edit(VIEWS, "return errors.rows == 0 and errors.since < revision_since", "return errors.rows < 0"),),
-        ("tests/coordinator/test_views_in_error.py::test_rows_of_before_a_revision_are_over_when_none_is_left",),
+        (
+            "tests/coordinator/stepping/test_views_in_error.py::test_rows_of_before_a_revision_are_over_when_none_is_left",
+        ),
     ),
     Breakage(
         "released-by-the-former-name",
@@ -100,12 +104,12 @@ ERRORS = (
         (
             Edit(
                 VIEWS,
-                "released = {handle for number, handle in outputs_by_number(plan).items() if number in held}",
-                "released = set(held.values()) & set(outputs_by_number(plan).values())",
+                "released = {handle for number, handle in outputs_by_number(numbered).items() if number in withheld}",
+                "released = set(withheld.values()) & set(outputs_by_number(numbered).values())",
             ),
         ),
         (
-            "tests/coordinator/test_views_in_error.py::test_an_output_that_another_revision_calls_otherwise_is_released_all_the_same",
+            "tests/coordinator/stepping/test_views_in_error.py::test_an_output_that_another_revision_calls_otherwise_is_released_all_the_same",
         ),
     ),
     Breakage(
@@ -120,7 +124,7 @@ ERRORS = (
             ),
         ),
         (
-            "tests/coordinator/test_inputs.py::"
+            "tests/coordinator/stepping/test_inputs.py::"
             "test_nothing_is_divided_ahead_where_outputs_are_to_be_released_and_a_release_needs_no_input",
             *EVERY,
         ),
@@ -223,7 +227,9 @@ ERRORS = (
                 "    return log.errors if record is None else record.errors\n",
             ),
         ),
-        ("tests/coordinator/test_views_in_error.py::test_the_errors_in_a_state_are_those_after_the_step_before_it",),
+        (
+            "tests/coordinator/stepping/test_views_in_error.py::test_the_errors_in_a_state_are_those_after_the_step_before_it",
+        ),
     ),
     Breakage(
         "keys-that-are-unique-again-stay-counted",

@@ -101,7 +101,7 @@ EVENT_TIME = (
         "the meaning of stepwell.watermark.idle.after",
         (Edit(IDLE, "0.0 if each in active else silent(s)", "silent(s)"),),
         (
-            "tests/coordinator/test_idle.py::"
+            "tests/coordinator/stepping/test_idle.py::"
             "test_an_input_is_idle_when_it_has_been_silent_for_so_long_and_active_with_the_next_row",
         ),
     ),
@@ -116,7 +116,7 @@ EVENT_TIME = (
                 "return before + passed if passed <= most else min(before + passed, after_s)",
             ),
         ),
-        ("tests/coordinator/test_idle.py::test_a_time_in_which_nobody_looks_makes_nothing_idle_alone",),
+        ("tests/coordinator/stepping/test_idle.py::test_a_time_in_which_nobody_looks_makes_nothing_idle_alone",),
     ),
     Breakage(
         "a-copy-of-a-watermark-stays-behind",
@@ -145,7 +145,9 @@ EVENT_TIME = (
                 "",
             ),
         ),
-        ("tests/coordinator/test_inputs.py::test_a_step_without_input_comes_once_when_an_input_has_become_idle",),
+        (
+            "tests/coordinator/stepping/test_inputs.py::test_a_step_without_input_comes_once_when_an_input_has_become_idle",
+        ),
     ),
     Breakage(
         "inputs-are-idle-while-new-nodes-are-filled",
@@ -158,6 +160,6 @@ EVENT_TIME = (
                 "return self._idle.idle if log.revisions.passage_that_fills(step) is None else self._idle.idle",
             ),
         ),
-        ("tests/coordinator/test_inputs.py::test_no_input_is_idle_while_new_nodes_are_filled",),
+        ("tests/coordinator/stepping/test_inputs.py::test_no_input_is_idle_while_new_nodes_are_filled",),
     ),
 )

@@ -281,7 +281,7 @@ EVOLUTION = (
         (
             Edit(
                 "coordinator/pipeline.py",
-                "                self._finish_recorded_steps(revision, begins.spec, log_id)\n",
+                "            self._finish_recorded_steps(revision, begins.spec, log_id)\n",
                 "",
             ),
             Edit(
@@ -297,7 +297,7 @@ EVOLUTION = (
         "a-copy-from-before-the-revision",
         "A database from before the revision in force is opened, and its steps are replayed with another circuit.",
         "3 the recorded steps",
-        (Edit("coordinator/starting/workers/reach.py", "step < root.step:", "step < 0:"),),
+        (Edit("coordinator/starting/workers/usable_versions.py", "step < root.step:", "step < 0:"),),
         (f"{REVISIONS}::test_a_copy_of_the_storage_folder_from_before_the_revision_is_refused",),
     ),
     Breakage(
@@ -314,18 +314,18 @@ EVOLUTION = (
         (
             Edit(
                 "coordinator/stepping/views_in_error.py",
-                "{plan.numbers[index]: change for index, change in changes.items()}",
+                "{numbered.numbers[index]: change for index, change in changes.items()}",
                 "changes",
             ),
         ),
-        ("tests/coordinator/test_views_in_error.py::test_the_error_rows_of_the_steps_are_added",),
+        ("tests/coordinator/stepping/test_views_in_error.py::test_the_error_rows_of_the_steps_are_added",),
     ),
     Breakage(
         "a-plan-that-a-pattern-reads",
         "A source with a pattern of topics reads the plan documents.",
         "no silence",
         (Edit("coordinator/starting/topics/patterns.py", "{spec.log_topic, spec.plan_topic, ", "{spec.log_topic, "),),
-        ("tests/coordinator/test_patterns.py::test_the_topics_whose_whole_names_match",),
+        ("tests/coordinator/starting/test_patterns.py::test_the_topics_whose_whole_names_match",),
     ),
     Breakage(
         "feeds-of-anti-joins",
@@ -472,7 +472,7 @@ EVOLUTION = (
                 "left[other] or f'c{other}'",
             ),
         ),
-        ("tests/coordinator/test_node_words.py::test_the_keys_of_a_join_are_columns_of_its_sides",),
+        ("tests/coordinator/revisions/test_node_words.py::test_the_keys_of_a_join_are_columns_of_its_sides",),
     ),
     Breakage(
         "names-of-columns-change-places",
@@ -502,7 +502,7 @@ EVOLUTION = (
         "the-last-steps-have-former-policies",
         "The last steps of a revision do with malformed messages what the files said when it was recorded.",
         "no silence",
-        (Edit("coordinator/revisions/former.py", "        on_error=now.on_error,\n", ""),),
+        (Edit("coordinator/revisions/project_of_revision.py", "        on_error=now.on_error,\n", ""),),
         (f"{REVISIONS}::test_the_last_steps_of_a_revision_have_the_policies_of_today",),
     ),
     Breakage(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 RESIDENT, TESTS = "engine/resident", "tests/engine/resident"
-ANSWERS, TEST_OUTPUT = "coordinator/stepping/step_answers.py", "tests/coordinator/test_step_output.py"
+ANSWERS, TEST_OUTPUT = "coordinator/stepping/step_answers.py", "tests/coordinator/stepping/test_step_output.py"
 LIES = f"{TEST_OUTPUT}::test_an_answer_that_cannot_be_right_is_a_loss_of_its_worker"
 STREAMS = "tests/base/test_standard_streams.py"
 SILENCE, BOUNDED, ONCE = "no silence", "9 bounded", "exactly once"
@@ -112,7 +112,7 @@ FAULTS = (
         "The rows of a question are handed out unread, and whoever asked cannot read them.",
         SILENCE,
         (Edit("coordinator/checkpoints/view_queries.py", "        check_rows(question.views, found)\n", ""),),
-        ("tests/coordinator/test_view_queries.py::test_an_answer_that_cannot_be_read_is_a_loss_of_its_worker_and_the_new_ones_are_asked",),
+        ("tests/coordinator/checkpoints/test_view_queries.py::test_an_answer_that_cannot_be_read_is_a_loss_of_its_worker_and_the_new_ones_are_asked",),
     ),
     Breakage(
         "watch-begins-after-the-registration",

@@ -16,16 +16,16 @@ BINDING, SLOTS, RULES = (
     "io_kafka/step_log/layout_rules.py",
 )
 COMPLETION = "coordinator/checkpoints/completion.py"
-TEST_PHASES, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/coordinator/test_layouts.py"
-TEST_BINDING, TEST_SLOTS = "tests/coordinator/test_binding.py", "tests/engine/resident/test_slots.py"
+TEST_PHASES, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/coordinator/starting/test_layouts.py"
+TEST_BINDING, TEST_SLOTS = "tests/coordinator/starting/test_binding.py", "tests/engine/resident/test_slots.py"
 STAGING, MOVES, TRACE = "engine/run/staging.py", "engine/state/moves.py", "engine/state/trace.py"
 TEST_CUT = "tests/engine/test_cut.py"
 COPIES, WEIGHTS, COPYING = (
     "engine/resident/copies.py",
     "engine/resident/slot_weights.py",
-    "coordinator/rescale/copying.py",
+    "coordinator/rescale/slot_copies.py",
 )
-TEST_COPYING = "tests/coordinator/rescale/test_copying.py"
+TEST_COPYING = "tests/coordinator/rescale/test_slot_copies.py"
 ROSTER, BUDGET = "engine/resident/roster.py", "coordinator/rescale/cut_budget.py"
 TEST_ROSTER = "tests/engine/resident/test_roster.py"
 CUT, DATABASE, PROGRESS = "engine/run/cut.py", "storage/database.py", "coordinator/rescale/progress.py"
@@ -69,7 +69,7 @@ LAYOUT = (
         (
             Edit(
                 "coordinator/core.py",
-                "        return not isinstance(due, LogRescale | Staff | Bury) and self.request_checkpoint()\n",
+                "        return not isinstance(due, LogRescale | AddWorkers | RemoveWorkers) and self.request_checkpoint()\n",
                 "        return due is not None or self.request_checkpoint()\n",
             ),
         ),
@@ -229,7 +229,7 @@ LAYOUT = (
                 "        if not self.copied_portions or not self._may_cut(at):\n            return None\n",
                 "        if not self._may_cut(at):\n            return None\n"
                 "        if not self.copied_portions:\n"
-                "            (source, destination), slots = next(iter(self.ways.items()))\n"
+                "            (source, destination), slots = next(iter(self.moves.items()))\n"
                 "            return Cut(slots, source, destination, is_whole=True)\n",
             ),
         ),
@@ -241,7 +241,7 @@ LAYOUT = (
         "5 fences",
         (
             Edit(
-                "coordinator/starting/workers/standings.py",
+                "coordinator/starting/workers/found_databases.py",
                 "kept.get(each.worker) != each.birth and name.epoch <= epoch:",
                 "kept.get(each.worker) != each.birth:",
             ),
@@ -368,7 +368,7 @@ LAYOUT = (
         "cuts-without-a-step-between",
         "A live change makes all its cuts at one boundary.",
         BOUNDED,
-        (Edit(PHASES, " or self.is_crowded or self.course.steps_due)", " or self.is_crowded)"),),
+        (Edit(PHASES, " or self.needs_checkpoint or self.bookkeeping.steps_due\n", " or self.needs_checkpoint\n"),),
         (f"{TEST_PHASES}::test_between_two_cuts_of_a_live_rescale_come_as_many_steps_as_it_is_told",),
     ),
     Breakage(
@@ -428,8 +428,8 @@ LAYOUT = (
         (
             Edit(
                 PHASES,
-                "        return _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n",
-                "        begun = _first_phase(self.owned, replace(self.aim, target=target), self.course, is_recruited=False)\n"
+                "        return _first_phase(self.owned, replace(self.aim, target=target), self.bookkeeping, is_recruited=False)\n",
+                "        begun = _first_phase(self.owned, replace(self.aim, target=target), self.bookkeeping, is_recruited=False)\n"
                 "        is_kept = isinstance(self, MovingPortions) and isinstance(begun, Weighing)\n"
                 "        return replace(self, aim=begun.aim) if is_kept else begun  # type: ignore[return-value]\n",
             ),
@@ -444,7 +444,7 @@ LAYOUT = (
             Edit(
                 PHASES,
                 "return Cut(portion.slots, portion.source",
-                "return Cut(self.ways[portion.source, portion.destination], portion.source",
+                "return Cut(self.moves[portion.source, portion.destination], portion.source",
             ),
         ),
         (f"{TEST_PHASES}::test_the_cuts_of_a_live_rescale_move_what_was_copied_portion_by_portion",),
@@ -502,7 +502,7 @@ LAYOUT = (
                 "crew.checkpoints.begin_fold(may_rewrite=True)",
             ),
         ),
-        ("tests/coordinator/test_checkpointing.py::test_no_file_is_rewritten_during_a_rescale",),
+        ("tests/coordinator/checkpoints/test_checkpointing.py::test_no_file_is_rewritten_during_a_rescale",),
     ),
     Breakage(
         "no-rest-between-chunks",
@@ -707,12 +707,12 @@ LAYOUT = (
         SILENCE,
         (
             Edit(
-                "coordinator/rescale/view.py",
+                "coordinator/rescale/rescale_shown.py",
                 "        if self._blocked_since is None:\n            self._blocked_since = self._monotonic()\n\n    def look",
                 "        self._blocked_since = None\n\n    def look",
             ),
         ),
-        ("tests/coordinator/rescale/test_view.py::test_a_pause_begins_with_the_first_action_of_the_change",),
+        ("tests/coordinator/rescale/test_rescale_shown.py::test_a_pause_begins_with_the_first_action_of_the_change",),
     ),
     Breakage(
         "hosts-of-new-workers-not-looked-at",

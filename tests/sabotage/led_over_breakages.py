@@ -7,7 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 CORE, LOOP, MACHINE = "coordinator/core.py", "coordinator/loop.py", "coordinator/transition/machine.py"
 STEPPING, VIEWS = "coordinator/stepping/stepping.py", "coordinator/stepping/views_in_error.py"
 INPUTS, PROGRAM = "coordinator/stepping/inputs.py", "engine/run/program_document.py"
-TEST_MACHINE = "tests/coordinator/test_transition_machine.py"
+TEST_MACHINE = "tests/coordinator/transition/test_machine.py"
 TEST_FAULTS, TEST_RUNS = "tests/end_to_end/test_transition_faults.py", "tests/end_to_end/test_transitions.py"
 RECORDED, BATCH = "a step runs what the log says", "the batch answer"
 
@@ -97,14 +97,14 @@ LED_OVER = (
                 "self._size(self.of_positions, next(self._swings), rows, 1, most)",
             ),
         ),
-        ("tests/coordinator/test_portions.py::test_portions_come_to_an_end_whatever_a_range_costs",),
+        ("tests/coordinator/transition/test_portions.py::test_portions_come_to_an_end_whatever_a_range_costs",),
     ),
     Breakage(
         "levels-without-feeds-in-portions",
         "A level in which nothing is fed is passed in as many portions as any other, so a change that costs nothing takes as long.",
         "filling comes to an end",
         (Edit("coordinator/transition/portions.py", "if not self._is_fed(position):", "if False:"),),
-        ("tests/coordinator/test_portions.py::test_a_level_without_feeds_is_passed_in_one_portion",),
+        ("tests/coordinator/transition/test_portions.py::test_a_level_without_feeds_is_passed_in_one_portion",),
     ),
     Breakage(
         "all-messages-are-those-of-the-switch",
@@ -117,7 +117,7 @@ LED_OVER = (
                 "sum(part.messages for part in log.step_records[step].outputs)",
             ),
         ),
-        ("tests/coordinator/test_concerned.py::test_only_messages_of_concerned_outputs_are_told",),
+        ("tests/coordinator/transition/test_outputs_of_switch.py::test_only_messages_of_concerned_outputs_are_told",),
     ),
     Breakage(
         "errors-of-given-up-nodes-compared",
@@ -137,7 +137,11 @@ LED_OVER = (
         "released-by-the-next-circuit",
         "At a switch an output is not released if nothing in the next circuit says why it was withheld.",
         BATCH,
-        (Edit(VIEWS, "outputs_by_number(before or plan, log.counted)", "outputs_by_number(plan, log.counted)"),),
+        (
+            Edit(
+                VIEWS, "outputs_by_number(before or numbered, log.counted)", "outputs_by_number(numbered, log.counted)"
+            ),
+        ),
         (f"{TEST_FAULTS}::test_a_corrected_view_is_released_with_what_its_output_has_kept",),
     ),
     Breakage(
@@ -165,7 +169,9 @@ LED_OVER = (
         "The step of a switch is divided when there is input, which may never come.",
         "a transition comes to an end",
         (Edit(INPUTS, "            or log.revisions.is_to_pass_on(step)\n", ""),),
-        ("tests/coordinator/test_inputs.py::test_the_step_of_a_switch_reads_nothing_but_what_it_begins_to_read",),
+        (
+            "tests/coordinator/stepping/test_inputs.py::test_the_step_of_a_switch_reads_nothing_but_what_it_begins_to_read",
+        ),
     ),
     Breakage(
         "filling-waits-for-input",

@@ -10,9 +10,9 @@ LOADS, LOADING, TABLES = (
     "coordinator/starting/topics/batch_tables.py",
 )
 RECORDS, STATE = "io_kafka/step_log/table_records.py", "io_kafka/step_log/state.py"
-TEST_LOADS, TEST_RULES = "tests/coordinator/test_loads.py", "tests/io_kafka/test_revision_rules.py"
+TEST_LOADS, TEST_RULES = "tests/coordinator/revisions/test_loads.py", "tests/io_kafka/test_revision_rules.py"
 TEST_LOADING, TEST_FILES = "tests/end_to_end/test_loading_tables.py", "tests/stepwell/test_batch_tables.py"
-TEST_MACHINE = "tests/coordinator/test_transition_machine.py"
+TEST_MACHINE = "tests/coordinator/transition/test_machine.py"
 ANSWER = "the batch answer"
 
 LOADED = (
@@ -104,8 +104,8 @@ LOADED = (
         (
             Edit(
                 "coordinator/transition/transitions.py",
-                "tables = (source.table for source in self.course.document(revision).inputs if source.is_table)",
-                "tables = (source.table for source in self.course.document(revision).inputs if not source.is_table)",
+                "tables = (source.table for source in self.course.plan_of(revision).inputs if source.is_table)",
+                "tables = (source.table for source in self.course.plan_of(revision).inputs if not source.is_table)",
             ),
         ),
         (f"{TEST_LOADING}::test_an_abort_leaves_the_former_load",),
@@ -115,7 +115,7 @@ LOADED = (
         "an-old-copy-without-its-load",
         "An old copy of the state is opened although the steps after it read a load that is deleted.",
         "no silence: what cannot be replayed is named",
-        (Edit("coordinator/starting/workers/reach.py", "if step < log.replayed_from:", "if step < 0:"),),
+        (Edit("coordinator/starting/workers/usable_versions.py", "if step < log.replayed_from:", "if step < 0:"),),
         ("tests/coordinator/test_start.py::test_a_version_whose_steps_would_read_deleted_loads_is_not_opened",),
     ),
     Breakage(
@@ -129,7 +129,9 @@ LOADED = (
                 "known = dict(live)",
             ),
         ),
-        ("tests/coordinator/test_reading_again.py::test_a_table_that_only_new_nodes_read_ends_with_its_load",),
+        (
+            "tests/coordinator/transition/test_reread_portions.py::test_a_table_that_only_new_nodes_read_ends_with_its_load",
+        ),
     ),
     Breakage(
         "loads-deleted-by-a-fenced-run",
@@ -176,7 +178,7 @@ LOADED = (
                 "names = set(topics.names())",
             ),
         ),
-        ("tests/coordinator/test_patterns.py::test_no_pattern_matches_the_topics_of_batch_tables",),
+        ("tests/coordinator/starting/test_patterns.py::test_no_pattern_matches_the_topics_of_batch_tables",),
     ),
     Breakage(
         "a-table-below-other-names",

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-STEPPING, HOLDING = "coordinator/stepping/stepping.py", "coordinator/transition/holding.py"
+STEPPING, OBSTACLES = "coordinator/stepping/stepping.py", "coordinator/transition/switch_obstacles.py"
 TRANSITIONS_ = "coordinator/transition/transitions.py"
 MACHINE, FILL_CIRCUITS = "coordinator/transition/machine.py", "engine/analysis/fill_circuits.py"
-TEST_HOLDING, TEST_MACHINE = "tests/coordinator/test_holding.py", "tests/coordinator/test_transition_machine.py"
+TEST_OBSTACLES, TEST_MACHINE = (
+    "tests/coordinator/transition/test_switch_obstacles.py",
+    "tests/coordinator/transition/test_machine.py",
+)
 TEST_FILLING, TEST_WORLDS = "tests/engine/test_filling.py", "tests/simulator/test_scenarios.py"
-LEADING_ON, TEST_TRANSITIONS = "coordinator/starting/project/leading_on.py", "tests/end_to_end/test_transitions.py"
+TRANSITION_FOUND, TEST_TRANSITIONS = (
+    "coordinator/starting/project/transition_found.py",
+    "tests/end_to_end/test_transitions.py",
+)
 TEST_AGAIN = "tests/end_to_end/test_reading_again.py"
 FILLED, RECORDED = "filled state is that of a fresh run", "a step runs what the log says"
 APPLIED = "a change that is asked for is applied, or refused"
@@ -23,8 +29,8 @@ PASSAGES = (
         (
             Edit(
                 STEPPING,
-                "            filled=_filled_in(program),\n",
-                "            filled=_filled_in(program)\n"
+                "            filled=_feed_positions(program),\n",
+                "            filled=_feed_positions(program)\n"
                 "            if record.step >= self._writer.state.steps\n"
                 "            else (self._writer.state.filled,) * 2,\n",
             ),
@@ -108,12 +114,12 @@ PASSAGES = (
         "an append topic is never retracted",
         (
             Edit(
-                HOLDING,
+                OBSTACLES,
                 "            if each.appends and size.gone:\n",
                 "            if each.appends and size.gone < 0:\n",
             ),
         ),
-        (f"{TEST_HOLDING}::test_rows_of_an_append_output_are_never_taken_back",),
+        (f"{TEST_OBSTACLES}::test_rows_of_an_append_output_are_never_taken_back",),
     ),
     Breakage(
         "withheld-rows-are-lost",
@@ -121,12 +127,12 @@ PASSAGES = (
         "no silence",
         (
             Edit(
-                HOLDING,
+                OBSTACLES,
                 "if number not in stay and (topics[handle] in written or handle in stay.values()):",
                 "if number not in stay and topics[handle] not in written and handle in stay.values():",
             ),
         ),
-        (f"{TEST_HOLDING}::test_what_an_output_has_kept_is_not_lost_with_the_output",),
+        (f"{TEST_OBSTACLES}::test_what_an_output_has_kept_is_not_lost_with_the_output",),
     ),
     Breakage(
         "kept-rows-lie-elsewhere",
@@ -134,12 +140,12 @@ PASSAGES = (
         "exactly once",
         (
             Edit(
-                HOLDING,
+                OBSTACLES,
                 "if number in stay and _place_of(before.numbered, number) != _place_of(now.numbered, number):",
                 "if number in stay and (_place_of(before.numbered, number) is None) != (_place_of(now.numbered, number) is None):",
             ),
         ),
-        (f"{TEST_HOLDING}::test_what_an_output_has_kept_is_where_its_rows_come",),
+        (f"{TEST_OBSTACLES}::test_what_an_output_has_kept_is_where_its_rows_come",),
     ),
     Breakage(
         "plan-document-not-compared",
@@ -172,7 +178,7 @@ PASSAGES = (
         "another-change-dropped",
         "`stepwell run --apply` drops the change in the files in silence, because a transition to another project is under way.",
         APPLIED,
-        (Edit(LEADING_ON, '        if on_change == "apply":\n', "        if on_change is None:\n"),),
+        (Edit(TRANSITION_FOUND, '        if on_change == "apply":\n', "        if on_change is None:\n"),),
         (f"{TEST_TRANSITIONS}::test_another_change_is_refused_at_a_start_that_finds_a_transition",),
     ),
     Breakage(
@@ -181,7 +187,7 @@ PASSAGES = (
         APPLIED,
         (
             Edit(
-                LEADING_ON,
+                TRANSITION_FOUND,
                 "    if not is_as_chosen(chosen, choices, files.inputs):",
                 "    if is_as_chosen(chosen, choices, files.inputs) is None:",
             ),
@@ -192,8 +198,8 @@ PASSAGES = (
         "own-transition-refused",
         "A service that ends in the middle of its own transition cannot be started again with the same choices in another order.",
         APPLIED,
-        (Edit(LEADING_ON, "gradual=choices.gradual).normal()", "gradual=choices.gradual)"),),
-        ("tests/coordinator/test_leading_on.py::test_the_choices_of_a_transition_are_known_again",),
+        (Edit(TRANSITION_FOUND, "gradual=choices.gradual).normal()", "gradual=choices.gradual)"),),
+        ("tests/coordinator/starting/test_transition_found.py::test_the_choices_of_a_transition_are_known_again",),
     ),
     Breakage(
         "asked-before-the-end",
@@ -248,7 +254,13 @@ PASSAGES = (
         "switches-that-cannot-run-stay",
         "A switch whose next project has lost a topic is not taken back at a start, so no start can ever go on.",
         "a crash at any instruction leaves the old project or the new one",
-        (Edit("coordinator/pipeline.py", "if fault is None or not self._transitions.take_fault(fault):", "if True:"),),
+        (
+            Edit(
+                "coordinator/pipeline.py",
+                "if fault is None or not self._transitions.turn_after_fault(fault):",
+                "if True:",
+            ),
+        ),
         (
             "tests/end_to_end/test_reading_again.py::test_a_topic_that_goes_between_the_switch_and_its_step_leaves_the_old_project",
         ),

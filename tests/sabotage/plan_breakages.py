@@ -88,12 +88,12 @@ PLANS = (
         ACCEPTED,
         (
             Edit(
-                "coordinator/transition/holding.py",
+                "coordinator/transition/switch_obstacles.py",
                 "return [each for each in errors if each.node in new]",
                 "return [each for each in errors if new]",
             ),
         ),
-        ("tests/coordinator/test_holding.py::test_the_views_that_a_switch_puts_in_error_are_told",),
+        ("tests/coordinator/transition/test_switch_obstacles.py::test_the_views_that_a_switch_puts_in_error_are_told",),
     ),
     Breakage(
         "errors-are-accepted-in-silence",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 POSITIONS, SOURCES = "coordinator/starting/topics/positions.py", "engine/run/sources.py"
-TEST_PATTERNS, TEST_RECORDS = "tests/coordinator/test_patterns.py", "tests/io_kafka/formats/test_records.py"
+TEST_PATTERNS, TEST_RECORDS = "tests/coordinator/starting/test_patterns.py", "tests/io_kafka/formats/test_records.py"
 TEST_OPTIONS = "tests/stepwell/test_kafka_reader.py"
 
 READERS = (
@@ -14,7 +14,9 @@ READERS = (
         "A pipeline that begins at the end of its topics does not record where that is, so a restart before the first message loses messages.",
         "the batch answer",
         (Edit("coordinator/stepping/inputs.py", " or any(map(depends_on_the_start, self._spec.inputs))", ""),),
-        ("tests/coordinator/test_inputs.py::test_a_source_that_begins_at_the_end_has_a_first_division_without_input",),
+        (
+            "tests/coordinator/stepping/test_inputs.py::test_a_source_that_begins_at_the_end_has_a_first_division_without_input",
+        ),
     ),
     Breakage(
         "a-topic-that-joins-at-its-end",

@@ -191,7 +191,7 @@ REGISTRIES = (
             ),
         ),
         (
-            "tests/coordinator/test_unknown_schemas.py::test_the_registry_says_what_a_release_from_before_has_not_recorded",
+            "tests/coordinator/stepping/test_unknown_schemas.py::test_the_registry_says_what_a_release_from_before_has_not_recorded",
         ),
     ),
     Breakage(

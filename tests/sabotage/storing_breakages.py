@@ -7,7 +7,7 @@ from tests.sabotage.breakage import Breakage, Edit
 STORING, TESTS = "coordinator/storing", "tests/coordinator/storing"
 TEST_COLLECTING, TEST_MACHINE = f"{TESTS}/test_collecting.py", f"{TESTS}/test_machine.py"
 TEST_VERIFYING = f"{TESTS}/test_verifying.py"
-TEST_BINDING, TEST_LOG = "tests/coordinator/test_binding.py", "tests/io_kafka/test_step_log.py"
+TEST_BINDING, TEST_LOG = "tests/coordinator/starting/test_binding.py", "tests/io_kafka/test_step_log.py"
 TEST_STORE = "tests/end_to_end/test_store.py"
 TEST_SHRINKING = "tests/simulator/test_shrinking.py"
 TEST_REPLACING = "tests/simulator/test_replacing.py"
@@ -56,7 +56,7 @@ STORING_OF_RUNS = (
         VERSIONS,
         (
             Edit(
-                f"{STORING}/former.py",
+                f"{STORING}/last_stored.py",
                 "return None if stored is None or self._known == (stored, None) else stored.version",
                 "return None if stored is None else stored.version",
             ),
@@ -160,14 +160,14 @@ STORING_OF_RUNS = (
         "end-before-the-upload",
         "A run ends before its last checkpoint is in the store.",
         VERSIONS,
-        (Edit(f"{STORING}/storing.py", "if now < self._gives_up_at:", "if now > self._gives_up_at:"),),
+        (Edit(f"{STORING}/storing.py", "if now < self._end_deadline:", "if now > self._end_deadline:"),),
         (f"{TEST_STORE}::test_a_run_ends_when_its_last_checkpoint_is_stored",),
     ),
     Breakage(
         "hand-over-waits-for-the-store",
         "A service that hands over ends only when its last checkpoint is in the store, so the pause has an upload in it.",
         SILENCE,
-        (Edit("coordinator/loop.py", "        if self._in_force.is_hand_over:\n            return False\n", ""),),
+        (Edit("coordinator/loop.py", "        if self._parts.in_force.is_hand_over:\n            return False\n", ""),),
         (f"{TEST_STORE}::test_a_hand_over_does_not_wait_for_the_store",),
     ),
     Breakage(
@@ -181,7 +181,9 @@ STORING_OF_RUNS = (
                 "",
             ),
         ),
-        ("tests/coordinator/test_binding.py::test_a_restore_that_was_broken_off_after_a_rescale_is_made_again",),
+        (
+            "tests/coordinator/starting/test_binding.py::test_a_restore_that_was_broken_off_after_a_rescale_is_made_again",
+        ),
     ),
     Breakage(
         "a-lost-host-is-replaced-for-ever",

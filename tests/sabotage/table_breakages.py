@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 TABLES, LEAVES = "coordinator/starting/topics/batch_tables.py", "stepwell/planning/batch_tables.py"
-TEST_LOADS = "tests/coordinator/test_batch_tables.py"
+TEST_LOADS = "tests/coordinator/starting/test_batch_tables.py"
 TEST_TABLES = "tests/end_to_end/test_batch_tables.py"
 
 TABLE_BREAKAGES = (

@@ -17,11 +17,13 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/stepping/inputs.py",
-                "division = None if self._is_pause_of_switch(log, step) else",
+                "division = None if self._reads_nothing_at_switch(log, step) else",
                 "division =",
             ),
         ),
-        ("tests/coordinator/test_inputs.py::test_the_step_of_a_switch_reads_nothing_but_what_it_begins_to_read",),
+        (
+            "tests/coordinator/stepping/test_inputs.py::test_the_step_of_a_switch_reads_nothing_but_what_it_begins_to_read",
+        ),
     ),
     Breakage(
         "a-pause-ends-with-its-run",
@@ -44,11 +46,11 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/transition/machine.py",
-                "if phase.is_paused or (is_held and (holds or not self.asked.is_switch)):",
-                "if is_held and (holds or not self.asked.is_switch):",
+                "if phase.is_paused or (is_held and (obstacles or not self.asked.is_switch)):",
+                "if is_held and (obstacles or not self.asked.is_switch):",
             ),
         ),
-        ("tests/coordinator/test_transition_machine.py::test_nothing_is_due_in_a_replay_or_while_a_step_is_divided",),
+        ("tests/coordinator/transition/test_machine.py::test_nothing_is_due_in_a_replay_or_while_a_step_is_divided",),
     ),
     Breakage(
         "a-second-transition",
@@ -478,7 +480,9 @@ TRANSITIONS = (
                 "i.partitions",
             ),
         ),
-        ("tests/coordinator/test_inputs.py::test_an_input_topic_has_as_many_partitions_as_a_division_has_named",),
+        (
+            "tests/coordinator/stepping/test_inputs.py::test_an_input_topic_has_as_many_partitions_as_a_division_has_named",
+        ),
     ),
     Breakage(
         "abort-waits-for-the-end-of-a-pause",
@@ -486,7 +490,7 @@ TRANSITIONS = (
         "1 division first",
         (Edit("coordinator/core.py", "        return aborting or Wait()", "        return Wait()"),),
         (
-            "tests/coordinator/test_transition_machine.py::"
+            "tests/coordinator/transition/test_machine.py::"
             "test_an_abort_needs_no_step_so_it_goes_on_while_the_run_is_paused",
         ),
     ),
@@ -501,7 +505,7 @@ TRANSITIONS = (
                 "return self._stop_action(log)",
             ),
         ),
-        ("tests/coordinator/test_transition_machine.py::test_a_stop_loses_no_abort_and_begins_nothing",),
+        ("tests/coordinator/transition/test_machine.py::test_a_stop_loses_no_abort_and_begins_nothing",),
     ),
     Breakage(
         "transition-accepted-by-a-run-that-stops",
@@ -528,7 +532,7 @@ TRANSITIONS = (
             ),
         ),
         (
-            "tests/coordinator/test_transition_machine.py::test_what_was_measured_is_seen_until_it_is_measured_again_or_the_transition_turns",
+            "tests/coordinator/transition/test_machine.py::test_what_was_measured_is_seen_until_it_is_measured_again_or_the_transition_turns",
         ),
     ),
     Breakage(
@@ -542,7 +546,9 @@ TRANSITIONS = (
                 "if crew.programs.poll_prefetch() or True:",
             ),
         ),
-        ("tests/coordinator/test_preparation.py::test_steps_go_on_until_all_workers_have_read_the_documents",),
+        (
+            "tests/coordinator/transition/test_preparation.py::test_steps_go_on_until_all_workers_have_read_the_documents",
+        ),
     ),
     Breakage(
         "partition-that-began-meanwhile-forgotten",
@@ -555,7 +561,9 @@ TRANSITIONS = (
                 "sorted(self.starts.items())",
             ),
         ),
-        ("tests/coordinator/test_preparation.py::test_a_partition_that_began_after_the_plan_was_made_is_read_again",),
+        (
+            "tests/coordinator/transition/test_preparation.py::test_a_partition_that_began_after_the_plan_was_made_is_read_again",
+        ),
     ),
     Breakage(
         "run-that-ends-before-what-it-was-to-apply",
@@ -577,11 +585,11 @@ TRANSITIONS = (
         (
             Edit(
                 "coordinator/transition/preparation.py",
-                "        self._is_foreseeing = False\n\n    def advance",
+                "        self._is_prefetching = False\n\n    def advance",
                 "        pass\n\n    def advance",
             ),
         ),
-        ("tests/coordinator/test_preparation.py::test_new_workers_are_told_again",),
+        ("tests/coordinator/transition/test_preparation.py::test_new_workers_are_told_again",),
     ),
     Breakage(
         "transition-without-room",
@@ -589,13 +597,13 @@ TRANSITIONS = (
         "9 bounded",
         (
             Edit(
-                "coordinator/transition/disk_room.py",
+                "coordinator/transition/disk_space.py",
                 "if (here := int(needed * share)) > free:",
                 "if (here := 0) > free:",
             ),
         ),
         (
-            "tests/coordinator/test_disk_room.py::test_what_fills_has_to_fit_on_each_host",
+            "tests/coordinator/transition/test_disk_space.py::test_what_fills_has_to_fit_on_each_host",
             "tests/end_to_end/test_full_disk.py::test_a_transition_needs_room_and_goes_on_when_there_is_some",
         ),
     ),
@@ -675,7 +683,7 @@ TRANSITIONS = (
         "what a user has chosen",
         (Edit("coordinator/transition/machine.py", 'turn="abort" if is_left else None', "turn=None"),),
         (
-            "tests/coordinator/test_transition_machine.py::test_an_abort_that_was_accepted_comes_after_a_turn_that_a_fault_has_made",
+            "tests/coordinator/transition/test_machine.py::test_an_abort_that_was_accepted_comes_after_a_turn_that_a_fault_has_made",
         ),
     ),
     Breakage(
@@ -684,13 +692,13 @@ TRANSITIONS = (
         "a transition comes to an end",
         (
             Edit(
-                "coordinator/stepping/unending_step.py",
+                "coordinator/stepping/stuck_filling.py",
                 "        if now - self._since > ABORT_SECONDS:\n",
                 "        if now < self._since:\n",
             ),
         ),
         (
-            "tests/coordinator/test_unending_step.py::test_a_step_is_given_up_as_soon_as_an_abort_has_waited_long_enough",
+            "tests/coordinator/stepping/test_stuck_filling.py::test_a_step_is_given_up_as_soon_as_an_abort_has_waited_long_enough",
             "tests/end_to_end/test_transition_faults.py::test_an_abort_ends_a_step_in_which_a_function_never_ends",
         ),
     ),
@@ -704,7 +712,7 @@ TRANSITIONS = (
             ),
         ),
         (
-            "tests/coordinator/test_transition_machine.py::test_a_step_that_fills_is_not_given_behind_a_replay_if_an_abort_was_accepted",
+            "tests/coordinator/transition/test_machine.py::test_a_step_that_fills_is_not_given_behind_a_replay_if_an_abort_was_accepted",
         ),
     ),
 )

@@ -8,6 +8,6 @@ object_store.py   a checkpoint store with faults    oracle_of_store.py
 network.py     connections between processes        launcher.py
 circuit.py     what the operators compute
 seams.py       where they take the place of the real ones
-oracle.py      what must hold
+oracle.py      what must hold                  oracle_of_steps.py, oracle_of_layouts.py, oracle_of_revisions.py, oracle_of_databases.py
 seeds.py       many seeds                           story.py, __main__.py, sabotage.py
 """

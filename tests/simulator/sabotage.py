@@ -29,9 +29,9 @@ from coordinator.checkpoints import machine as checkpoint_machine
 from coordinator.checkpoints.phases import NamedCheckpoint
 from coordinator.core import Core
 from coordinator.rescale import rescaling
-from coordinator.rescale.actions import Bury, Cut
+from coordinator.rescale.actions import Cut, RemoveWorkers
 from coordinator.rescale.machine import Rescale
-from coordinator.rescale.phases import Staffing
+from coordinator.rescale.phases import AddingWorkers
 from coordinator.running import recovery
 from coordinator.starting.project.beginning import Beginning
 from coordinator.starting.topics import positions
@@ -344,7 +344,7 @@ def step_run_twice() -> Iterator[None]:
 
     def collect(self: Any, action: Collect, at: Core, workers: Any) -> None:
         workers.steps.collect(action.step)
-        workers.steps.give(self._input(workers, self._under_way))
+        workers.steps.give(self._step_input(workers, self._under_way))
         real(self, action, at, workers)
 
     def begin_step(self: states.StepState, step: int) -> None:
@@ -843,7 +843,7 @@ def worker_made_while_a_checkpoint_is_folded() -> Iterator[None]:
 
     with (
         broken(Rescale, "next", following),
-        broken(core.Core, "staffed", lambda self, owned: self.rescale.staffed(owned)),
+        broken(core.Core, "workers_added", lambda self, owned: self.rescale.workers_added(owned)),
     ):
         yield
 
@@ -854,16 +854,16 @@ def workers_leave_before_the_rescale_is_settled() -> Iterator[None]:
     real = Rescale.next
 
     def following(self: Any, log: Any, at: Boundary) -> Any:
-        if log.target is not None and not at.is_checkpointing and not isinstance(self.phase, Staffing):
+        if log.target is not None and not at.is_checkpointing and not isinstance(self.phase, AddingWorkers):
             idle = tuple(w for w, own in self.owned.items() if own == NO_SLOTS and w not in log.target.members)
             if idle:
-                return Bury(idle)
+                return RemoveWorkers(idle)
         return real(self, log, at)
 
-    def buried(self: Any, owned: Any) -> None:
+    def workers_removed(self: Any, owned: Any) -> None:
         self.rescale.phase = replace(self.rescale.phase, owned=owned)
 
-    with broken(Rescale, "next", following), broken(core.Core, "buried", buried):
+    with broken(Rescale, "next", following), broken(core.Core, "workers_removed", workers_removed):
         yield
 
 
@@ -973,14 +973,14 @@ def _attribute(kind: type, name: str) -> Iterator[None]:
 @contextmanager
 def replay_that_counts_no_errors() -> Iterator[None]:
     """A step is replayed as if its division did not say whose error rows it counts."""
-    real = stepping.of_division
+    real = stepping.withholding_of_step
 
     with _replays() as replays:
 
-        def of_division(pipeline: Any, record: Any) -> Any:
+        def withholding_of_step(pipeline: Any, record: Any) -> Any:
             return NOTHING_WITHHELD if record.step in replays else real(pipeline, record)
 
-        with broken(stepping, "of_division", of_division):
+        with broken(stepping, "withholding_of_step", withholding_of_step):
             yield
 
 

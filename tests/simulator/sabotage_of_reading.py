@@ -23,7 +23,7 @@ from tests.simulator.weather import ACTIVE, BENIGN
 @contextmanager
 def position_kept_in_memory() -> Iterator[None]:
     """The positions of feeds are those of the coordinator, and not those of the division. In a replay it is ahead of the state."""
-    real = stepping.Stepping._input
+    real = stepping.Stepping._step_input
 
     def given(self: Any, crew: Any, under_way: Any) -> Any:
         log, record = self._writer.state, under_way.record
@@ -33,7 +33,7 @@ def position_kept_in_memory() -> Iterator[None]:
             return found
         return replace(found, facts=replace(found.facts, filled=(log.filled,) * 2))
 
-    with broken(stepping.Stepping, "_input", given):
+    with broken(stepping.Stepping, "_step_input", given):
         yield
 
 
@@ -63,14 +63,14 @@ def switch_before_new_nodes_are_level() -> Iterator[None]:
 @contextmanager
 def _chosen(change: Any) -> Iterator[None]:
     """`change(ranges)`: what is read again in place of these ranges. The log does not mind."""
-    real = reread_portions.ReadingAgain.choose
+    real = reread_portions.RereadPortions.choose
 
     def choose(self: Any, *given: Any) -> Any:
         ranges, is_read = real(self, *given)
         return change(ranges), is_read
 
     with (
-        broken(reread_portions.ReadingAgain, "choose", choose),
+        broken(reread_portions.RereadPortions, "choose", choose),
         broken(rules, "_why_not_read_again", lambda log, record: None),
     ):
         yield
@@ -91,7 +91,7 @@ def new_nodes_ahead_of_the_project_in_force() -> Iterator[None]:
     """They are given what is there, whether the project in force has read it or not."""
     with (
         broken(
-            reread_portions.ReadingAgain,
+            reread_portions.RereadPortions,
             "_ends",
             lambda self, starts, live, log: {
                 where: max(at, self.topics.end_offsets_of([where])[where]) for where, at in starts.items()
@@ -104,7 +104,7 @@ def new_nodes_ahead_of_the_project_in_force() -> Iterator[None]:
 
 @contextmanager
 def partitions_that_came_later_forgotten() -> Iterator[None]:
-    with broken(reread_portions.ReadingAgain, "_starts_added", lambda self, log, division, known: {}):
+    with broken(reread_portions.RereadPortions, "_starts_added", lambda self, log, division, known: {}):
         yield
 
 
@@ -133,21 +133,21 @@ def resumed_from_the_middle() -> Iterator[None]:
 @contextmanager
 def read_again_after_an_abort() -> Iterator[None]:
     """Steps and replays read what their divisions say, also where the transition has been given up."""
-    with broken(stepping.Stepping, "_again", lambda self, record: tuple(each.span for each in record.again)):
+    with broken(stepping.Stepping, "_spans_read_again", lambda self, record: tuple(each.span for each in record.again)):
         yield
 
 
 @contextmanager
 def a_replay_that_reads_other_messages_again() -> Iterator[None]:
     """A portion of a replay is what the coordinator would choose now, which is nothing."""
-    real = stepping.Stepping._input
+    real = stepping.Stepping._step_input
 
     def given(self: Any, crew: Any, record: Any, bytes_max: Any) -> Any:
         found = real(self, crew, record, bytes_max)
         return replace(found, again=()) if record.step < self._writer.state.steps else found
 
     with (
-        broken(stepping.Stepping, "_input", given),
+        broken(stepping.Stepping, "_step_input", given),
         broken(stepping.Stepping, "_compare_again", lambda self, crew, record, found: None),
     ):
         yield
@@ -195,7 +195,7 @@ def no_checkpoint_before_the_switch() -> Iterator[None]:
 @contextmanager
 def lost_workers_blamed_on_the_machine() -> Iterator[None]:
     """A step that kills its workers is given to new ones, again and again."""
-    with broken(transitions.Transitions, "take_loss", lambda self: False):
+    with broken(transitions.Transitions, "turn_after_loss", lambda self: False):
         yield
 
 

@@ -142,7 +142,7 @@ def the_last_delta_not_restored() -> Iterator[None]:
 
 @contextmanager
 def steps_since_the_stored_version_forgotten() -> Iterator[None]:
-    with broken(storing.Storing, "kept", ()):
+    with broken(storing.Storing, "versions_log_must_reach", ()):
         yield
 
 

@@ -26,7 +26,7 @@ import tenacity.wait
 
 from base.slots import SlotSet
 from base.term import Term
-from coordinator.rescale import beside_steps, copying, cut_budget
+from coordinator.rescale import beside_steps, cut_budget, slot_copies
 from coordinator.storing import storing as of_run
 from coordinator.transition import transitions
 from engine.errors import DataError
@@ -233,7 +233,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
             {"PORTION_BYTES_FIRST": 2 * CUT_BYTES, "PORTION_BYTES_MIN": CUT_BYTES, "PORTION_BYTES_MAX": 4 * CUT_BYTES},
         ),
         (beside_steps, {"MOVED_BYTES_MAX": 2 * CUT_BYTES}),
-        (copying, {"COPY_BYTES": 2 * CUT_BYTES}),
+        (slot_copies, {"COPY_BYTES": 2 * CUT_BYTES}),
         (folds, {"LOOKS_AT_FOLDS": (1, 2, 3)}),
         (copies, {"FRAME_BYTES_MIN": 1, "STAGE_BYTES": CUT_BYTES}),
         (mesh, {"to_buffer": _same, "received_table": _as_it_is}),

@@ -15,7 +15,15 @@ from tests.simulator.scheduler import Process
 from tests.simulator.test_scenarios import MANY_KEYS, ROWS, WEATHER, SpreadScript
 
 FORMER, OTHER = "host0", "host1"
-POINTS = ("layout.intended", "born", "copy.sent", "cut.exported", "cut.done", "settle.completed", "bury.renamed")
+POINTS = (
+    "layout.intended",
+    "workers.created",
+    "copy.sent",
+    "cut.exported",
+    "cut.done",
+    "settle.completed",
+    "bury.renamed",
+)
 
 
 class Hosts(SpreadScript):
@@ -61,7 +69,7 @@ class Hosts(SpreadScript):
 
     def needed(self) -> set[str]:
         """The folders of the workers of the layout. One that nobody needs stays on a host until a worker comes there."""
-        layout = self.oracle.layout
+        layout = self.oracle.layouts.layout
         assert layout is not None and len(layout) == 3
         return {database_folder(worker, birth) for worker, (birth, _) in layout.items()}
 

@@ -131,7 +131,7 @@ def test_a_database_that_is_away_after_the_first_intent_is_not_created_again() -
             run = world.start(available_now=True)
             world.at[run.name, point] = lambda: world.kill(world.acting(), "by the script")
             world.run_to_the_end()
-        assert world.oracle.complete is None and len(world.oracle.intended) == 1
+        assert world.oracle.layouts.complete is None and len(world.oracle.layouts.intended) == 1
         world.away.add("host1")
         run = world.start(available_now=True)
         world.run_to_the_end()
@@ -187,8 +187,8 @@ def test_an_undisturbed_world_ends_well_and_visits_every_point() -> None:
     kinds = ("revisions", "abort", "switches", "transitions settled")
     assert [world.oracle.seen[kind] for kind in kinds] == [3, 1, 1, 2]
     assert world.oracle.revisions.in_force == circuit.FROM_STATE
-    assert world.oracle.written > len(ROWS) + len(MANY_KEYS)
-    assert world.oracle.complete is not None and world.oracle.complete[1] == world.oracle.written
+    assert world.oracle.steps.written > len(ROWS) + len(MANY_KEYS)
+    assert world.oracle.layouts.complete is not None and world.oracle.layouts.complete[1] == world.oracle.steps.written
     assert set(RUN_POINTS) - set(world.visited) == {"replay.compared"}  # nothing is left to replay
 
 
@@ -261,7 +261,7 @@ def test_a_run_that_slept_while_another_ran_ends_as_fenced_and_names_it(point: s
         if first.epoch >= 0 or isinstance(fault, Fenced):
             assert isinstance(fault, Fenced), fault
         if first.epoch >= 0:
-            assert "has taken over" in str(fault) and f"epoch {world.oracle.epoch}" in str(fault)
+            assert "has taken over" in str(fault) and f"epoch {world.oracle.claims.epoch}" in str(fault)
         world.drain()
 
 
@@ -300,7 +300,7 @@ def test_a_worker_that_sleeps_is_replaced_and_changes_nothing_when_it_goes_on(po
         world.at[run.name, point] = lambda: world.stop(world.acting(), "by the script")
         world.run_to_the_end()
         assert world.ended[run] is None
-        assert world.oracle.written == len(ROWS)
+        assert world.oracle.steps.written == len(ROWS)
         woken, killed = "a worker that was given up goes on", "a holder of a lock was killed"
         assert world.story.happened[woken] + world.story.happened[killed] == 1
         world.drain()
@@ -415,7 +415,7 @@ def test_what_is_new_fails_and_the_project_in_force_goes_on(
         assert world.oracle.seen[turn] == 1
 
 
-@pytest.mark.parametrize("point", ["revision.intended", "ready", "switch.recorded"])
+@pytest.mark.parametrize("point", ["revision.intended", "switch.ready", "switch.recorded"])
 def test_a_topic_that_only_the_next_project_reads_expires_and_the_project_in_force_goes_on(point: str) -> None:
     """Before it is read again, or between that and the step of the switch, which takes the switch back."""
     world = Script()
@@ -448,7 +448,7 @@ def test_messages_expire_while_they_are_read_again_and_what_a_user_asks_then_is_
         world.send()
         run = world.start(available_now=True)
         world.ask_transition(run)
-        world.at[run.name, "ready"] = lambda: pytest.fail("it has all messages")
+        world.at[run.name, "switch.ready"] = lambda: pytest.fail("it has all messages")
 
         def expire() -> None:
             for where, end in world.oracle.needless.items():
@@ -515,7 +515,7 @@ def test_partitions_that_come_while_messages_are_read_again_are_read_too() -> No
         assert world.ended[run] is None
         assert world.oracle.revisions.in_force == circuit.READS_AGAIN
         world.drain()
-        assert world.oracle.first.keys() >= {(circuit.INPUT, 2), (circuit.OTHER, 2)}
+        assert world.oracle.steps.first.keys() >= {(circuit.INPUT, 2), (circuit.OTHER, 2)}
 
 
 def test_a_transition_is_refused_while_a_run_finishes_the_steps_of_the_project_before() -> None:
@@ -617,7 +617,7 @@ def test_a_view_and_an_input_come_and_go() -> None:
             world.ask_transition(world.start(available_now=True), project=project)
             world.run_to_the_end()
             assert world.oracle.revisions.in_force == project
-        assert world.oracle.left
+        assert world.oracle.steps.left
         world.drain()
 
 
@@ -633,7 +633,7 @@ def test_a_project_that_looks_different_goes_on_after_an_abort() -> None:
             world.runs[run].ask("pause")
             world.ask_turn(run, "abort")
 
-        world.at[run.name, "ready"] = give_up
+        world.at[run.name, "switch.ready"] = give_up
         world.at[run.name, "revision.settled"] = lambda: world.runs[run].ask("stop")
         world.run_to_the_end()
         assert world.ended[run] is None and world.oracle.seen["abort"] == 1
@@ -651,7 +651,7 @@ def test_a_run_goes_on_with_a_transition_whatever_is_in_the_files() -> None:
         world.send()
         run = world.start(available_now=True)
         world.ask_transition(run)
-        for point in ("program.adopted", "ready", "clear.inside"):
+        for point in ("program.adopted", "switch.ready", "clear.inside"):
             world.at[run.name, point] = lambda: world.kill(world.acting(), "by the script")
             world.run_to_the_end()
             assert isinstance(world.ended[run], KeyError), f"{point} is not reached"
@@ -671,7 +671,7 @@ def at_moment(world: Script, run: Process, moment: str, action: Callable[[], Non
     is_compared = moment == COMPARED
 
     def wait() -> None:
-        if is_compared and world.oracle.filled <= HASHES:
+        if is_compared and world.oracle.steps.filled <= HASHES:
             world.at[run.name, point] = wait
         else:
             action()
@@ -842,8 +842,8 @@ def test_the_log_keeps_the_steps_since_a_version_that_is_still_uploaded() -> Non
         world.at[run.name, "stored.recorded"] = lambda: world.lose_disk("host0")
         world.run_to_the_end()
         store = world.oracle.store
-        assert store is not None and store.stored is not None and world.oracle.complete is not None
-        assert store.stored[1] + 1 < world.oracle.complete[1], "the store was not behind: nothing is tried here"
+        assert store is not None and store.stored is not None and world.oracle.layouts.complete is not None
+        assert store.stored[1] + 1 < world.oracle.layouts.complete[1], "the store was not behind: nothing is tried here"
         world.drain()
         assert store.seen["restored"] == 2
 
@@ -936,8 +936,8 @@ def test_a_run_that_has_lost_the_pipeline_replaces_no_database_of_its_successor(
 
         world.at[first.name, "stored.recorded"] = sleep
         world.run_to_the_end(sleepers=True)
-        assert first.stopped and world.oracle.complete is not None and world.oracle.store is not None
-        assert world.oracle.store.stored is not None and world.oracle.store.stored[1] < world.oracle.complete[1]
+        assert first.stopped and world.oracle.layouts.complete is not None and world.oracle.store is not None
+        assert world.oracle.store.stored is not None and world.oracle.store.stored[1] < world.oracle.layouts.complete[1]
         world.store.is_away = False
         world.resume(first)
         world.run_to_the_end()

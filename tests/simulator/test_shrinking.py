@@ -41,8 +41,8 @@ class Hosts(Script):
 
     def workers(self) -> int:
         """Of the layout that the log has."""
-        assert self.oracle.layout is not None
-        return len(self.oracle.layout)
+        assert self.oracle.layouts.layout is not None
+        return len(self.oracle.layouts.layout)
 
 
 def run_for_a_while(world: Hosts) -> None:

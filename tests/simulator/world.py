@@ -49,11 +49,12 @@ from tests.simulator.disk import Disk, Environment, Folder, Records
 from tests.simulator.launcher import SimLauncher
 from tests.simulator.network import Network
 from tests.simulator.object_store import ROOT, SimStore
-from tests.simulator.oracle import Oracle, databases
+from tests.simulator.oracle import Oracle
 from tests.simulator.oracle_of_store import StoreOracle
 from tests.simulator.producers import PARTITIONS, Producers
 from tests.simulator.scheduler import Process, Scheduler, Strand
 from tests.simulator.seams import installed, outside
+from tests.simulator.stored_databases import databases
 from tests.simulator.story import Story
 from tests.simulator.weather import (
     BENIGN,
@@ -243,10 +244,10 @@ class World:
                 self.runs[last].revision.put(self._turn())
             self.run_to_the_end()
             fault = self.ended.get(last, KeyError)
-            is_told = isinstance(fault, ViewsInError) and self.oracle.is_in_error
+            is_told = isinstance(fault, ViewsInError) and self.oracle.steps.is_in_error
             assert fault is None or is_told, f"{last.name} ended by {self.ended.get(last)!r}"
-            self.oracle.check_drained()
-            self.oracle.check_settled(self.disk)
+            self.oracle.steps.check_drained()
+            self.oracle.databases.check_settled(self.disk)
             self.oracle.check_stored()
 
     def run_to_the_end(self, *, sleepers: bool = False) -> None:
@@ -257,7 +258,7 @@ class World:
         left = [strand.name for strand in self.scheduler.strands if not strand.done]
         assert sleepers or not left, f"{left} wait for ever"
         while self.broker.under_way:
-            self._arrive_one()
+            self._deliver_one()
         while undone := self.broker.undone():
             self.broker.finish(undone[0])
 
@@ -327,7 +328,7 @@ class World:
         """Whether what is new in a step that is not written yet fails in it. Many steps fill, and there is one switch. It may kill its worker
         instead, and every later one, until the transition goes another way."""
         is_possible = self.faults or what == "the switch"  # most switches come when all faults are over
-        if not is_possible or step < self.oracle.written:
+        if not is_possible or step < self.oracle.steps.written:
             return False
         now = step, self.oracle.revisions.turns
         if self._deadly != now:
@@ -363,10 +364,10 @@ class World:
             self._maybe_crash(point, chance)
 
     def committed(self, environment: Environment, before: Records) -> None:
-        self.scheduler.judged(self.oracle.committed, environment, before, self.acting(), self.disk)
+        self.scheduler.judged(self.oracle.databases.committed, environment, before, self.acting(), self.disk)
 
     def renamed(self, place: tuple[str, ...]) -> None:
-        self.scheduler.judged(self.oracle.renamed, place, self.acting())
+        self.scheduler.judged(self.oracle.databases.renamed, place, self.acting())
 
     def store_changed(self, name: str) -> None:
         """An object was written or deleted."""
@@ -396,7 +397,7 @@ class World:
             self.is_renamed = not self.is_renamed
         if self.faults and workers is None and self.rng.random() < self.weather.resized:
             workers = self.rng.choice(SIZES)
-        expect = self.oracle.epoch if self.oracle.epoch >= 0 and self.rng.random() < 0.2 else None
+        expect = self.oracle.claims.epoch if self.oracle.claims.epoch >= 0 and self.rng.random() < 0.2 else None
         self.tell(
             f"{process.name} starts{' --available-now' if now else ''}{'' if expect is None else f' after epoch {expect}'}"
         )
@@ -504,7 +505,7 @@ class World:
             for found in candidate.databases or ():
                 if found.identity is not None:
                     reported.setdefault(found.worker, set()).add(candidate.registered.host)
-        self.oracle.reported[made.term] = reported
+        self.oracle.layouts.reported[made.term] = reported
         if self.oracle.store is not None:
             self.oracle.store.attempt()
         if any(len(hosts) > 1 for hosts in reported.values()):
@@ -515,7 +516,7 @@ class World:
     def gave(self, term: Term, slots: SlotSet) -> None:
         """A coordinator has made a cut."""
         self.count("cut")
-        self.oracle.gave((term.epoch, term.attempt), slots.ranges)
+        self.oracle.layouts.gave((term.epoch, term.attempt), slots.ranges)
 
     # What befalls them
 
@@ -542,11 +543,11 @@ class World:
             self.broker.mark_one(transaction, self.rng.randrange(len(transaction.unmarked)))
             self.tell(f"a marker of {transaction.transactional_id}, {len(transaction.unmarked)} to come")
 
-    def _arrive_one(self) -> None:
+    def _deliver_one(self) -> None:
         if self.broker.under_way:
-            self._arrive(self.rng.choice(self.broker.under_way))
+            self._deliver(self.rng.choice(self.broker.under_way))
 
-    def _arrive(self, request: Request) -> None:
+    def _deliver(self, request: Request) -> None:
         if request not in self.broker.under_way:
             return
         self.broker.under_way.remove(request)
@@ -584,7 +585,7 @@ class World:
             )
             if len(self.hosts) > 1 and self.rng.random() < REPLACED_CHANCE:
                 request = ReplaceRequest(self.rng.choice(self.hosts))
-            if self.oracle.changing:
+            if self.oracle.layouts.changing:
                 if self.rng.random() < UNDISTURBED_CHANCE:
                     return
                 request = self.rng.choice(
@@ -598,7 +599,7 @@ class World:
         """A user asks for another project, or for something of the transition under way."""
         if not self.runs:
             return
-        holder, known = self.oracle.holder, self.oracle.revisions
+        holder, known = self.oracle.claims.holder, self.oracle.revisions
         process = (
             holder if holder in self.runs and self.rng.random() < HOLDER_CHANCE else self.rng.choice(list(self.runs))
         )
@@ -648,7 +649,7 @@ class World:
         if process in self.runs:
             self.runs.pop(process, None)
 
-    def _machine(self) -> None:
+    def _crash_machine(self) -> None:
         if self.rng.random() < 0.5:
             return
         host = self.rng.choice(self.hosts)
@@ -659,8 +660,8 @@ class World:
                 self.kill(process, "with its machine")
         self.disk.crash(host, self.rng)
         if len(self.hosts) > 1 and self.rng.random() < 0.5:
-            self._leave(host)
-        self.scheduler.judged(self.oracle.check_shared, self.disk)
+            self._host_leaves(host)
+        self.scheduler.judged(self.oracle.databases.check_shared, self.disk)
 
     @property
     def _can_lose(self) -> bool:
@@ -677,7 +678,7 @@ class World:
             back = old.pop(self.rng.randrange(len(old))) if old and self.rng.random() < STALE_CHANCE else None
             self.lose_disk(host, back)
             if len(self.hosts) > 1 and self.rng.random() < 0.3:
-                self._leave(host)
+                self._host_leaves(host)
 
     def lose_disk(self, host: str, back: dict[str, Folder] | None = None) -> None:
         """`back`: the disk that takes its place; without it that is an empty one."""
@@ -687,7 +688,7 @@ class World:
             if process.alive and process.host == host:
                 self.kill(process, "with its machine")
         for name in self.disk.parts[host]:
-            self.oracle.gone(self.disk, (name,))
+            self.oracle.databases.gone(self.disk, (name,))
         gone = self.disk.lose(host, back)
         for folder in gone.values():
             folder.crash(self.rng)
@@ -707,10 +708,10 @@ class World:
     def lose_database(self, place: tuple[str, ...]) -> None:
         self.count("database deleted")
         self.tell(f"{'/'.join(place)} is deleted")
-        self.oracle.gone(self.disk, place)
+        self.oracle.databases.gone(self.disk, place)
         self.disk.delete(place)
 
-    def _store_away(self) -> None:
+    def _make_store_unreachable(self) -> None:
         if self.oracle.store is None or self.store.is_away:
             return
         self.count("store away")
@@ -746,7 +747,7 @@ class World:
 
         self.spawn(process.name, process, make)
 
-    def _away(self) -> None:
+    def _lose_executor(self) -> None:
         """An executor is lost, and its host gets no new one for a while. Its processes may live on."""
         if len(self.hosts) == 1 or self.rng.random() < 0.5:
             return
@@ -755,9 +756,9 @@ class World:
             for process in self.processes:
                 if process.alive and process.host == host and process.owner is not None:
                     self.kill(process, "with its executor")
-        self._leave(host)
+        self._host_leaves(host)
 
-    def _leave(self, host: str) -> None:
+    def _host_leaves(self, host: str) -> None:
         self.count("host away")
         self.tell(f"{host} is away")
         self.away.add(host)
@@ -781,7 +782,7 @@ class World:
     def send_late(self, request: Request) -> None:
         """It may arrive while the next transaction is open."""
         self.broker.under_way.append(request)
-        self.alarm(self.rng.choice((4, 8, 16, 24, 32, 48, 64, 96, 200)), lambda: self._arrive(request))
+        self.alarm(self.rng.choice((4, 8, 16, 24, 32, 48, 64, 96, 200)), lambda: self._deliver(request))
 
     def alarm(self, points: int, action: Callable[[], None]) -> None:
         self._alarms.append((self.scheduler.points + points, action))
@@ -800,7 +801,7 @@ class World:
             self.count("worker stopped" if process.owner is not None else "coordinator stopped")
             self.stop(process, "anywhere")
             if process.owner is None and self.rng.random() < 0.8:
-                self._second()
+                self._start_second_run()
             if self.rng.random() < 0.7:
                 self.wake_later(process)
 
@@ -814,10 +815,10 @@ class World:
         self.tell(f"{process.name} goes on")
         if process.owner is not None and (process.is_given_up or not process.owner.alive):
             self.count("a worker that was given up goes on")
-        if process.epoch < self.oracle.epoch:
+        if process.epoch < self.oracle.claims.epoch:
             self.count("zombie goes on")
 
-    def _second(self) -> None:
+    def _start_second_run(self) -> None:
         if len(self.runs) < 3:
             self.count("second coordinator")
             self.start()
@@ -832,7 +833,7 @@ class World:
 _EVENTS: dict[str, Callable[[World], None]] = {
     "input": lambda world: world._producers.send(),
     "marker": World._marker,
-    "arrive": World._arrive_one,
+    "arrive": World._deliver_one,
     "request": World._request,
     "layout": World._layout,
     "revision": World._revision,
@@ -841,14 +842,14 @@ _EVENTS: dict[str, Callable[[World], None]] = {
     "resume": World._resume_one,
     "kill": World._kill,
     "kill a worker": World._kill_worker,
-    "machine": World._machine,
+    "machine": World._crash_machine,
     "stop": World._stop,
-    "second": World._second,
+    "second": World._start_second_run,
     "time out": World._time_out,
-    "away": World._away,
+    "away": World._lose_executor,
     "lose a disk": World._lose_disks,
     "lose databases": World._lose_databases,
-    "store away": World._store_away,
+    "store away": World._make_store_unreachable,
     "backup": World._backup,
 }
 

@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
+from coordinator.automatic.automatic_shown import automatic_status
 from coordinator.automatic.choice import Surroundings, WorkersLimits
 from coordinator.automatic.load import LoadSample, StepClass
+from coordinator.automatic.load_file import LOAD_FILE, LoadFile
 from coordinator.automatic.machine import AutoMachine
-from coordinator.automatic.recorded import LOAD_FILE, LoadFile
 from coordinator.automatic.requests import AutoRequest
-from coordinator.automatic.view import automatic_status
 from coordinator.rescale.requests import RescaleRefused
 from coordinator.status import StatusBoard
 from io_kafka.step_log.layout_records import AutoBounds

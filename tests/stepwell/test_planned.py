@@ -28,7 +28,7 @@ from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.loads import with_loads, with_recorded_loads
 from coordinator.revisions.plan_parts import OutputPlan, PlanRefusal, ViewPlan
 from coordinator.revisions.planned import Planned, plan_change
-from coordinator.revisions.recorded import RecordedProject
+from coordinator.revisions.recorded_project import RecordedProject
 from engine.model import numbers
 from engine.model.circuit import Circuit, Node
 from engine.model.rows import Source

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from coordinator.checkpoints.view_queries import NoAnswer
 from coordinator.revisions.requests import TransitionRefused, TurnTransition
-from coordinator.revisions.view import PHASES, ChangedViews, ViewDifference
+from coordinator.revisions.transition_shown import PHASES, ChangedViews, ViewDifference
 from coordinator.status import StatusBoard
 from io_kafka.errors import BrokerUnreachable
 from io_kafka.step_log.records import Claim

@@ -13,7 +13,7 @@ import httpx
 from base.fault import Fault
 from coordinator.revisions.plan_parts import PlanRefusal, ViewPlan
 from coordinator.revisions.planned import Planned
-from coordinator.revisions.view import ChangedViews, TransitionEnded, TransitionShown, ViewDifference
+from coordinator.revisions.transition_shown import ChangedViews, TransitionEnded, TransitionShown, ViewDifference
 from coordinator.specification import OutputTopic, PipelineSpec
 from engine.model.circuit import Circuit
 from io_kafka.clients.settings import KafkaSettings

@@ -1,7 +1,7 @@
 """Which project a run begins with: that of the files, or the recorded one, to which that of the files may be applied later.
 
-The user has said what is to be done if the files have another project than the state belongs to (OnChange). A transition that is under way
-goes on in any case, with the recorded projects. A change of the files that is to be applied is refused meanwhile (leading_on.py), unless the
+The user has said what is to be done if the files have another project than the state belongs to (OnChange). A transition that is under way goes
+on in any case, with the recorded projects. A change of the files that is to be applied is refused meanwhile (transition_found.py), unless the
 transition has come to its end and has only to be settled: then the change is applied after that.
 """
 
@@ -14,14 +14,14 @@ import structlog
 from base.on_change import OnChange
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.document import Revision
-from coordinator.revisions.former import former_project
-from coordinator.revisions.recorded import nothing_to_keep
+from coordinator.revisions.project_of_revision import project_of_revision
+from coordinator.revisions.recorded_project import nothing_to_keep
 from coordinator.revisions.requests import ApplyRequest
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import CircuitChanged
-from coordinator.starting.project.leading_on import check_leads_on, is_as_chosen
 from coordinator.starting.project.release import check_transition_of_release, refuse_other_release
 from coordinator.starting.project.same_project import as_recorded, numbers_if_continued, refuse_former, what_differs
+from coordinator.starting.project.transition_found import check_files_match_transition, is_as_chosen
 from io_kafka.step_log.revision_state import Clearing, Draining
 from io_kafka.step_log.state import StepLogState
 
@@ -74,7 +74,7 @@ def _choose(
     phase = state.revisions.phase
     if to_come is not None:
         assert phase is not None, "a revision to come without a transition"
-        check_leads_on(files, to_come, phase.intent.choices, on_change, chosen)
+        check_files_match_transition(files, to_come, phase.intent.choices, on_change, chosen)
         why = "a transition is under way, so the run goes on with the recorded projects"
     elif on_change == "keep":
         why = "the run goes on with the recorded project, whatever is in the files"
@@ -92,7 +92,7 @@ def _choose(
             _log.warning("the files have no change to which --from-now, --append or --retract could apply")
         return Beginning(marked)
     _log.info(why, revision=revision.number)
-    return Beginning(former_project(revision.document, files), is_recorded=True, to_apply=to_apply)
+    return Beginning(project_of_revision(revision.document, files), is_recorded=True, to_apply=to_apply)
 
 
 def _asks_for_load(files: PipelineSpec, state: StepLogState, chosen: Chosen) -> bool:

@@ -18,8 +18,13 @@ from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import DatabaseMissing
 from coordinator.starting.workers.binding import Bound, Unbound, bind
 from coordinator.starting.workers.expected_databases import expected_databases, refuse_other_log
+from coordinator.starting.workers.found_databases import (
+    ExpectedDatabases,
+    Offer,
+    leftover_databases,
+    replaced_databases,
+)
 from coordinator.starting.workers.shrinking import companions_of, offers_of, shrink_of
-from coordinator.starting.workers.standings import ExpectedDatabases, Offer, leftover_databases, replaced_databases
 from engine.resident.crew import Crew
 from engine.resident.messages import NewDatabase
 from io_kafka.step_log.state import StepLogState
@@ -58,6 +63,22 @@ def bind_workers(
     checkpoint store the database is restored if none does soon. Raises StateLost if none does before the deadline of registration, and at once
     in local mode, where all tasks see the same folder. `restore`: restores the databases that are named."""
     expected = expected_databases(spec, state, log_id, distrusted)
+    bound, offers = _find_binding(crew, spec, expected)
+    databases = {number: expected.database(number, birth) for number, birth in bound.births.items()}
+    companions = companions_of(crew, bound)
+    crew.bind(bound.workers, databases)
+    for number, hosts in bound.copies.items():
+        _log.warning("other hosts have copies of a database; they are left alone", worker=number, folders=hosts)
+    _remove_replaced(crew, offers, bound, expected)
+    if bound.restored:
+        restore(crew, bound)
+    owned = state.current_layout.placed.owned
+    crew.create({number: NewDatabase(owned[number], EMPTY) for number in sorted(bound.created)})
+    return StartFindings(expected, offers, bound, companions)
+
+
+def _find_binding(crew: Crew, spec: PipelineSpec, expected: ExpectedDatabases) -> tuple[Bound, Sequence[Offer]]:
+    """Waits for tasks until each worker can have one, and returns which, with what all tasks have reported. Raises StateLost."""
     shrink = shrink_of(crew, spec, expected)
     crew.recruiting.wait_for_candidates(shrink)
     final = restores = not spec.state_location.on_cluster
@@ -68,7 +89,7 @@ def bind_workers(
             refuse_other_log(spec, expected, registered.host, registered.folder, task.databases or ())
         outcome = bind(offers, expected, final=final, restores=restores)
         if isinstance(outcome, Bound):
-            break
+            return outcome, offers
         if final and shrink is not None and crew.recruiting.start_companions(shrink.companions()):
             crew.recruiting.wait_for_companions()
             shrink = None  # once is enough, or never
@@ -79,17 +100,6 @@ def bind_workers(
             restores = not crew.recruiting.wait_for_another(RESTORE_AFTER_SECONDS)
         else:
             final = not crew.recruiting.wait_for_another()
-    databases = {number: expected.database(number, birth) for number, birth in outcome.births.items()}
-    companions = companions_of(crew, outcome)
-    crew.bind(outcome.workers, databases)
-    for number, hosts in outcome.copies.items():
-        _log.warning("other hosts have copies of a database; they are left alone", worker=number, folders=hosts)
-    _remove_replaced(crew, offers, outcome, expected)
-    if outcome.restored:
-        restore(crew, outcome)
-    owned = state.current_layout.placed.owned
-    crew.create({number: NewDatabase(owned[number], EMPTY) for number in sorted(outcome.created)})
-    return StartFindings(expected, offers, outcome, companions)
 
 
 def _remove_replaced(crew: Crew, offers: Sequence[Offer], bound: Bound, expected: ExpectedDatabases) -> None:

@@ -1,4 +1,4 @@
-"""Which worker each task becomes: a function of the databases that the tasks' hosts hold, and of their standings (standings.py).
+"""Which worker each task becomes: a function of the databases that the tasks' hosts hold, and of their standings (found_databases.py).
 
 Guarantees of `bind`: every number is given once, and every task gets at most one. A number whose database is HELD somewhere is given to a task
 of a host that holds it, or to none. A database is created only while the log is fresh, and only if no host that was asked holds it. The result
@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from base.version import EMPTY, VersionId
-from coordinator.starting.workers.standings import DatabaseCopy, ExpectedDatabases, Offer, Standing, copies_of
+from coordinator.starting.workers.found_databases import DatabaseCopy, ExpectedDatabases, Offer, Standing, copies_of
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import StateLost
-from coordinator.starting.workers.reach import owners_by_version, restorable
-from coordinator.starting.workers.standings import ExpectedDatabases, Standing, judge
+from coordinator.starting.workers.found_databases import ExpectedDatabases, Standing, judge
+from coordinator.starting.workers.usable_versions import owners_by_version, restorable
 from io_kafka.step_log.lost import written_topics
 from io_kafka.step_log.state import StepLogState
 from storage.identity import FoundDatabase

@@ -15,7 +15,7 @@ from base.slots import SlotSet, why_no_partition
 from base.version import EMPTY, VersionId
 from coordinator.starting.errors import StateLost
 from coordinator.starting.workers.bind_workers import StartFindings
-from coordinator.starting.workers.reach import why_not_replayed
+from coordinator.starting.workers.usable_versions import why_not_replayed
 from engine.errors import TaskLost
 from engine.resident.crew import Crew
 from faults.points import reached

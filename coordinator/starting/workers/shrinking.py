@@ -23,7 +23,7 @@ import structlog
 
 from coordinator.specification import PipelineSpec
 from coordinator.starting.workers.binding import Bound, bind
-from coordinator.starting.workers.standings import ExpectedDatabases, Offer
+from coordinator.starting.workers.found_databases import ExpectedDatabases, Offer
 from engine.resident.crew import Crew
 from engine.resident.crew.recruiting import Shrink
 from engine.resident.registration import Candidate

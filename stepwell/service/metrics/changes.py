@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import get_args
 
 from coordinator.automatic.choice import Changes, Stays
-from coordinator.revisions.view import PHASES
+from coordinator.revisions.transition_shown import PHASES
 from stepwell.service.metrics.metric import Metric, Samples, Seen, one, states
 
 DECISIONS = (*get_args(Stays), *get_args(Changes))

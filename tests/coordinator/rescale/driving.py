@@ -11,23 +11,23 @@ from base.slots import NO_SLOTS, SLOTS, SlotSet
 from base.version import VersionId
 from coordinator.boundary import Boundary
 from coordinator.checkpoints.completion import completion_records
-from coordinator.rescale.actions import Aim, Bury, Cut, LogRescale, RescaleAction, Staff, Wish
+from coordinator.rescale.actions import AddWorkers, Aim, Cut, LogRescale, RemoveWorkers, RescaleAction, Wish
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
+    AddingWorkers,
     AllMoved,
-    Burying,
     Idle,
     MovingPortions,
     MovingRounds,
     MovingSlots,
     NeedsTasks,
-    Staffing,
+    RemovingWorkers,
     UnderWay,
     WantedRescale,
     Weighing,
 )
 from coordinator.rescale.planner import Planner
-from coordinator.rescale.ways import Portion
+from coordinator.rescale.slot_moves import Portion
 from io_kafka.step_log.layout_records import (
     CutProtocol,
     LayoutIntent,
@@ -82,15 +82,17 @@ class Driven(Rescale):
             case LogRescale(wish):
                 self.log.append(intent_of(wish, self.number + 1))
                 self.tell(WantedRescale.intended)
-            case Staff(new):
-                self.tell(Staffing.staffed, {**self.owned, **dict.fromkeys(new, NO_SLOTS)})
+            case AddWorkers(new):
+                self.tell(AddingWorkers.workers_added, {**self.owned, **dict.fromkeys(new, NO_SLOTS)})
             case Cut(slots, source, destination, is_whole):
                 some = slots if dice is None or is_whole else slots.first(dice.randint(1, len(slots)))
                 owned = dict(self.owned)
                 owned[source], owned[destination] = owned[source].minus(some), owned[destination].union(some)
                 self.tell(MovingSlots.cut, owned, steps_between)
-            case Bury(leaving):
-                self.tell(Burying.buried, {w: slots for w, slots in self.owned.items() if w not in leaving})
+            case RemoveWorkers(leaving):
+                self.tell(
+                    RemovingWorkers.workers_removed, {w: slots for w, slots in self.owned.items() if w not in leaving}
+                )
             case None:
                 raise AssertionError("nothing is due")
 
@@ -112,7 +114,7 @@ class Driven(Rescale):
 
     def left_to_copy(self) -> dict[tuple[int, int], SlotSet]:
         assert isinstance(self.phase, MovingPortions)
-        left = dict(self.phase.ways)
+        left = dict(self.phase.moves)
         for slots, source, destination in self.phase.copied_portions:
             left[source, destination] = left[source, destination].minus(slots)
         return {ends: slots for ends, slots in left.items() if slots != NO_SLOTS}

@@ -19,7 +19,7 @@ from coordinator.rescale.cut_budget import (
     STEPS_BETWEEN_MAX,
     STEPS_REMEMBERED,
     CutBudget,
-    MadeCut,
+    CutMeasured,
 )
 from io_kafka.step_log.layout_records import MoveStrategy, RescaleMode
 
@@ -30,11 +30,11 @@ def change(
     return MoveStrategy(mode, "batches", budget_bytes, budget_ms)
 
 
-def cut(moved_bytes: int, took_ms: float, *, copied_bytes: int | None = None) -> MadeCut:
-    return MadeCut(slots=1, moved_bytes=moved_bytes, took_ms=took_ms, copied_bytes=copied_bytes, version=1)
+def cut(moved_bytes: int, took_ms: float, *, copied_bytes: int | None = None) -> CutMeasured:
+    return CutMeasured(slots=1, moved_bytes=moved_bytes, took_ms=took_ms, copied_bytes=copied_bytes, version=1)
 
 
-def portion(copied_bytes: int, new_bytes: int) -> MadeCut:
+def portion(copied_bytes: int, new_bytes: int) -> CutMeasured:
     """The cut of a portion, at the rate that is expected before any was measured."""
     return cut(new_bytes, new_bytes / BYTES_PER_MS_FIRST, copied_bytes=copied_bytes)
 

@@ -14,11 +14,11 @@ import pytest
 from base.machine import InvalidTransition
 from base.slots import NO_SLOTS, SLOTS, SlotSet
 from coordinator.rescale import phases
-from coordinator.rescale.actions import Bury, Cut, LogRescale, Staff
+from coordinator.rescale.actions import AddWorkers, Cut, LogRescale, RemoveWorkers
 from coordinator.rescale.machine import Rescale
 from coordinator.rescale.phases import (
+    AddingWorkers,
     AllMoved,
-    Burying,
     Idle,
     MovingCold,
     MovingLive,
@@ -27,13 +27,13 @@ from coordinator.rescale.phases import (
     MovingSlots,
     NeedsTasks,
     Phase,
-    Staffing,
+    RemovingWorkers,
     UnderWay,
     WantedRescale,
     Weighing,
-    resume,
+    phase_after_recovery,
 )
-from coordinator.rescale.ways import Portion, moves
+from coordinator.rescale.slot_moves import Portion, slot_moves
 from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
 from tests.coordinator.rescale.driving import Driven, moving, wish
 from tests.io_kafka.layouts import owned_by, target, turn
@@ -52,7 +52,7 @@ def events_of(kind: type) -> dict[str, Any]:
 def test_the_table_of_events_is_that_of_the_code() -> None:
     """And the phases that an event may lead to are those of its result's type."""
     assert phases.__doc__ is not None
-    table = phases.__doc__.split("phase            event       next phase\n")[1].split("\n\n")[0]
+    table = phases.__doc__.split("phase            event              next phase\n")[1].split("\n\n")[0]
     said = {}
     for line in table.splitlines():
         phase, event, next_phases = re.split(r"\s{2,}", line.strip(), maxsplit=2)
@@ -78,7 +78,7 @@ def test_all_phases_are_in_the_other_tables_too() -> None:
 def test_a_phase_cannot_be_written() -> None:
     rescale = moving()
     with pytest.raises(FrozenInstanceError):
-        rescale.phase.is_crowded = True  # type: ignore[misc, union-attr]
+        rescale.phase.needs_checkpoint = True  # type: ignore[misc, union-attr]
 
 
 def one_of_each() -> dict[type, Driven]:
@@ -111,10 +111,10 @@ def one_of_each() -> dict[type, Driven]:
                     rescale.weigh()
                 case MovingPortions():
                     rescale.copy()
-                    rescale.rested()
+                    rescale.no_step_comes()
                     rescale.act(rescale.following())
                 case MovingRounds():
-                    rescale.rested()
+                    rescale.no_step_comes()
                     rescale.act(rescale.following())
                 case AllMoved():
                     rescale.checkpoint()
@@ -187,7 +187,7 @@ def test_a_rescale_ends_with_the_owners_of_its_target(
     assert rescale.log.rescale is None and rescale.number == 1
     if left := set(before) - set(after):
         assert rescale.following(checkpointing=True) is None, "they take part in the fold"
-        assert rescale.following() == Bury(tuple(sorted(left)))
+        assert rescale.following() == RemoveWorkers(tuple(sorted(left)))
         rescale.act(rescale.following())
     assert rescale.is_idle and dict(rescale.owned) == owned_by(*after)
 
@@ -210,7 +210,7 @@ def test_the_next_cut_of_a_live_rescale_is_due_at_once_if_no_step_comes() -> Non
     for _ in range(2):
         rescale.copy(3)
     rescale.act(rescale.following(), steps_between=9)
-    rescale.rested()
+    rescale.no_step_comes()
     assert isinstance(rescale.following(), Cut)
 
 
@@ -246,13 +246,13 @@ def test_a_turn_forgets_what_was_copied_for_other_slots() -> None:
 def test_a_worker_that_gets_a_copy_does_not_leave_before_the_copy_is_over() -> None:
     """It would never answer, and the source would wait for ever."""
     rescale = moving()
-    rescale.tell(UnderWay.copies, True)
+    rescale.tell(UnderWay.copies_changed, True)
     rescale.turn(turn(workers=(0, 1)))
     assert rescale.is_moved
     rescale.checkpoint()
-    assert isinstance(rescale.phase, Burying) and rescale.phase.leaving == (2,) and rescale.following() is None
-    rescale.tell(Burying.copies, False)
-    assert rescale.following() == Bury((2,))
+    assert isinstance(rescale.phase, RemovingWorkers) and rescale.phase.leaving == (2,) and rescale.following() is None
+    rescale.tell(RemovingWorkers.copies_changed, False)
+    assert rescale.following() == RemoveWorkers((2,))
 
 
 @pytest.mark.parametrize("protocol", ["damion", "icadd"])
@@ -291,13 +291,13 @@ def test_a_cold_rescale_makes_all_its_cuts_at_once() -> None:
     assert cuts == 2 and rescale.is_moved
 
 
-@pytest.mark.parametrize("is_crowded", [False, True])
-def test_a_rescale_that_is_held_makes_no_cut(is_crowded: bool) -> None:
+@pytest.mark.parametrize("needs_checkpoint", [False, True])
+def test_a_rescale_that_is_held_makes_no_cut(needs_checkpoint: bool) -> None:
     rescale = moving()
     rescale.copy()
     assert rescale.following() is not None
-    if is_crowded:
-        rescale.tell(MovingLive.crowded, True)
+    if needs_checkpoint:
+        rescale.tell(MovingLive.checkpoint_needed, True)
     else:
         rescale.tell(UnderWay.paused, True)
     assert rescale.following() is None and not rescale.blocks_steps
@@ -322,7 +322,7 @@ def test_no_worker_is_made_while_a_checkpoint_is_folded_or_steps_are_replayed() 
     assert isinstance(rescale.following(), LogRescale)
     rescale.act(rescale.following())
     assert rescale.following(checkpointing=True) is None and rescale.following(replaying=True) is None
-    assert rescale.following() == Staff((2,), 7)
+    assert rescale.following() == AddWorkers((2,), 7)
 
 
 def test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_settle_that() -> None:
@@ -341,7 +341,9 @@ def test_after_a_turn_the_slots_go_back_and_a_checkpoint_of_before_does_not_sett
         rescale.stepped()
     assert rescale.owned[2] == NO_SLOTS
     rescale.checkpoint()
-    assert rescale.log.current_layout.outcome == "reversed" and rescale.phase == Burying(rescale.owned, (2,), False)
+    assert rescale.log.current_layout.outcome == "reversed" and rescale.phase == RemovingWorkers(
+        rescale.owned, (2,), False
+    )
 
 
 @pytest.mark.parametrize("moved", [False, True])
@@ -350,10 +352,10 @@ def test_a_run_goes_on_in_the_phase_that_is_left_to_do(moved: bool) -> None:
     rescale = moving()
     assert rescale.log.rescale is not None
     opened = owned_by(0, 1, 2) if moved else owned_by(0, 1)
-    phase = resume(opened, rescale.log.rescale, rescale.log.target)
-    assert isinstance(phase, AllMoved if moved else Staffing)
-    assert resume(opened, None, None) == Idle(opened)
-    again = Rescale(resume(opened, rescale.log.rescale, rescale.log.target))
+    phase = phase_after_recovery(opened, rescale.log.rescale, rescale.log.target)
+    assert isinstance(phase, AllMoved if moved else AddingWorkers)
+    assert phase_after_recovery(opened, None, None) == Idle(opened)
+    again = Rescale(phase_after_recovery(opened, rescale.log.rescale, rescale.log.target))
     again.check(rescale.log)
     assert again.phase == phase
 
@@ -361,21 +363,21 @@ def test_a_run_goes_on_in_the_phase_that_is_left_to_do(moved: bool) -> None:
 WRONG: dict[str, tuple[RescaleMode, Any]] = {
     "worker 0 owns .*, which neither the layout nor a target of the change gives it": (
         "live",
-        {"owned": {0: owned_by(0, 1)[1], 1: owned_by(0, 1)[0], 2: NO_SLOTS}, "ways": "recounted"},
+        {"owned": {0: owned_by(0, 1)[1], 1: owned_by(0, 1)[0], 2: NO_SLOTS}, "moves": "recounted"},
     ),
     "no worker owns slots 32768-65535": (
         "live",
-        {"owned": {0: owned_by(0, 1)[0], 1: NO_SLOTS, 2: NO_SLOTS}, "ways": "recounted"},
+        {"owned": {0: owned_by(0, 1)[0], 1: NO_SLOTS, 2: NO_SLOTS}, "moves": "recounted"},
     ),
     "the rescale leads to .*, and that of the log": ("live", {"aim": "other"}),
-    "are to move, and .* have to": ("live", {"ways": {(0, 1): SlotSet(((0, 1),))}}),
+    "are to move, and .* have to": ("live", {"moves": {(0, 1): SlotSet(((0, 1),))}}),
     "slots 0 were copied and do not move": ("live", {"copied_portions": (Portion(SlotSet(((0, 1),)), 0, 2),)}),
     "slots were copied twice": ("live", {"copied_portions": "twice"}),
     "slots are copied in a rescale that moves them without that": ("cold", {"phase": MovingPortions}),
     "a live rescale moves its slots as a cold one": ("live", {"phase": MovingCold}),
     "a planner in a rescale without a protocol": ("live", {"phase": MovingRounds}),
     "have to move still": ("live", {"phase": AllMoved}),
-    "workers .* are to be made": ("live", {"phase": Staffing}),
+    "workers .* are to be made": ("live", {"phase": AddingWorkers}),
 }
 
 
@@ -384,28 +386,28 @@ def test_a_phase_that_cannot_be_is_noticed(said: str) -> None:
     mode, fields = WRONG[said]
     rescale = moving(mode)
     phase: Any = rescale.phase
-    if fields.get("ways") == "recounted":
-        fields = {**fields, "ways": moves(fields["owned"], target(0, 1, 2).owned)}
+    if fields.get("moves") == "recounted":
+        fields = {**fields, "moves": slot_moves(fields["owned"], target(0, 1, 2).owned)}
     if fields.get("aim") == "other":
         fields = {"aim": replace(phase.aim, target=target(0, 1))}
     if fields.get("copied_portions") == "twice":
         rescale.copy(3)
         fields = {"copied_portions": 2 * rescale.phase.copied_portions}  # type: ignore[union-attr]
     if fields.get("phase") is AllMoved:
-        rescale.phase = AllMoved(phase.owned, phase.aim, phase.course, None)
-    elif fields.get("phase") is Staffing:
-        rescale.phase = Staffing(phase.owned, phase.aim, phase.course, (2,), is_recruited=False)
+        rescale.phase = AllMoved(phase.owned, phase.aim, phase.bookkeeping, None)
+    elif fields.get("phase") is AddingWorkers:
+        rescale.phase = AddingWorkers(phase.owned, phase.aim, phase.bookkeeping, (2,), is_recruited=False)
     elif fields.get("phase") is MovingCold:
-        rescale.phase = MovingCold(phase.owned, phase.aim, phase.course, phase.ways)
+        rescale.phase = MovingCold(phase.owned, phase.aim, phase.bookkeeping, phase.moves)
     elif fields.get("phase") is MovingPortions:
-        rescale.phase = MovingPortions(phase.owned, phase.aim, phase.course, phase.ways, False, ())
+        rescale.phase = MovingPortions(phase.owned, phase.aim, phase.bookkeeping, phase.moves, False, ())
     elif fields.get("phase") is MovingRounds:
         planner: Any = None
         rescale.phase = MovingRounds(
             phase.owned,
             phase.aim,
-            phase.course,
-            phase.ways,
+            phase.bookkeeping,
+            phase.moves,
             False,
             planner=planner,
             slots_per_round=1,

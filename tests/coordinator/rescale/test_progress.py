@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from coordinator.rescale.cut_budget import MadeCut
+from coordinator.rescale.cut_budget import CutMeasured
 from coordinator.rescale.progress import RescaleProgress
 
 
-def cut(slots: int, moved_bytes: int, took_ms: float) -> MadeCut:
-    return MadeCut(slots=slots, moved_bytes=moved_bytes, took_ms=took_ms, copied_bytes=None, version=1)
+def cut(slots: int, moved_bytes: int, took_ms: float) -> CutMeasured:
+    return CutMeasured(slots=slots, moved_bytes=moved_bytes, took_ms=took_ms, copied_bytes=None, version=1)
 
 
 def test_the_time_left_is_that_of_the_bytes_left_at_the_rate_so_far() -> None:
