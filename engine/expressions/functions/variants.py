@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from base.limits import DECIMAL_DIGITS_MAX
 from base.text import dates, decimals, doubles, integers, timestamps
 from base.text.timestamps import INT64_MAX, SECOND_US
 from base.text.trimming import JAVA_BLANK
@@ -34,7 +35,6 @@ from base.text.variants import (
 )
 from engine.expressions.functions.function import Failure, value_text
 from engine.expressions.functions.generic_function import GenericFunction
-from engine.expressions.functions.written import DECIMAL_DIGITS_MAX
 from engine.expressions.generic import Signature
 from io_kafka.formats.jackson import Malformed
 from io_kafka.formats.variant_parts import usual_parts
