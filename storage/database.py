@@ -314,11 +314,11 @@ class Database:
                 return single  # the merge waits: pages that a transaction frees are usable from the second one after it
             return replace(single, merge_progress=MergeProgress("", old.table_bytes, old.record_set_checksums[-1]))
         folder = self.path / old.frozen
-        place = f"the frozen layer {folder} ({old.freezing})"
+        layer_name = f"the frozen layer {folder} ({old.freezing})"
         try:
             with environments.open_environment(folder, synced=False) as frozen, frozen.read() as reader:
                 progress, done = folding.merge_piece(
-                    writer, reader, old.merge_progress, place, sum(old.table_bytes.values())
+                    writer, reader, old.merge_progress, layer_name, sum(old.table_bytes.values())
                 )
         except Gone:
             raise NotOpen(self.path, self.epoch, "its frozen layer has been removed by another `open`") from None
@@ -344,8 +344,8 @@ class Database:
                 reader = stack.enter_context(own.read())
             except Gone:
                 raise NotOpen(self.path, self.epoch, "its frozen layer was folded or removed meanwhile") from None
-            place = f"the frozen layer {own.folder} ({present.freezing})"
-            layer = Layer(own, reader, b"", place)
+            layer_name = f"the frozen layer {own.folder} ({present.freezing})"
+            layer = Layer(own, reader, b"", layer_name)
             items = ((key, layer.decode(key, stored, "always")) for key, stored in reader.items(b""))
             yield FrozenRecords(present.last, present.freezing, items)
 
@@ -395,8 +395,8 @@ class Database:
         layers = []
         for name in names:
             own = stack.enter_context(environments.open_environment(self.path / name, synced=False))
-            place = f"the layer {self.path / name} (after {present.last})"
-            layers.append(Layer(own, stack.enter_context(own.read()), b"", place))
+            layer_name = f"the layer {self.path / name} (after {present.last})"
+            layers.append(Layer(own, stack.enter_context(own.read()), b"", layer_name))
         return (*layers, _committed_layer(self.path, environment, reader, present))
 
     def _enter_writing(self, stack: ExitStack) -> tuple[Writer, tuple[Layer, ...]]:

@@ -43,15 +43,15 @@ def put_first(writer: Writer, stored: Mapping[bytes, bytes]) -> int:
 
 
 def merge_piece(
-    writer: Writer, layer: Reader, progress: MergeProgress, place: str, live_bytes: int
+    writer: Writer, layer: Reader, progress: MergeProgress, layer_name: str, live_bytes: int
 ) -> tuple[MergeProgress, bool]:
     """Merges the layer's next records. The first walk removes what they delete or replace, and the second one writes
-    them. Errors call the layer `place`. `live_bytes` is the size of the version before. Returns the progress after this
+    them. Errors call the layer `layer_name`. `live_bytes` is the size of the version before. Returns the progress after this
     piece, and whether the merge has ended. Raises CorruptRecord, at which the caller's transaction aborts."""
     size = max(live_bytes, sum(progress.table_bytes.values()))  # a state may grow much in one checkpoint
     committed = CommittedRecords(writer, size if live_bytes else 0)
     left = layer.items_from(bytes.fromhex(progress.next_key), b"")
-    sized = committed.find_absent(left, place) if progress.cleared else committed.obsolete(left)
+    sized = committed.find_absent(left, layer_name) if progress.cleared else committed.obsolete(left)
     batch, next_key = _batch(sized, size)
     for key, stored in batch:
         if progress.cleared:
@@ -82,11 +82,11 @@ def clear_for_undo(writer: Writer, next_key: bytes, live_bytes: int) -> tuple[di
     return committed.size_changes, following
 
 
-def undo_piece(writer: Writer, place: str, live_bytes: int) -> tuple[dict[int, int], bool]:
+def undo_piece(writer: Writer, layer_name: str, live_bytes: int) -> tuple[dict[int, int], bool]:
     """The second walk of a rollback: restores the next records of the undo log, and deletes their entries. Returns the
     change of live bytes by table, and whether there is more. Raises CorruptRecord."""
     committed = CommittedRecords(writer, live_bytes)
-    batch, following = _batch(((record, len(record[1])) for record in undo.items(writer, place)), live_bytes)
+    batch, following = _batch(((record, len(record[1])) for record in undo.items(writer, layer_name)), live_bytes)
     for key, former in batch:
         if not records.is_tombstone(former):
             committed.put(key, former)
@@ -111,14 +111,14 @@ class CommittedRecords:
             is_there = size == len(key) + len(stored) and self._get(key) == stored
             yield (key, stored), 0 if is_there else size
 
-    def find_absent(self, layer: Iterable[Record], place: str) -> Iterator[Sized]:
+    def find_absent(self, layer: Iterable[Record], layer_name: str) -> Iterator[Sized]:
         """The layer's records, each with its size if it is still to be written. Each is verified, because a record
         whose length was damaged looks like a deletion."""
         for key, stored in layer:
             try:
                 records.verify(key, stored)
             except records.ChecksumMismatch:
-                raise CorruptRecord(place, key) from None
+                raise CorruptRecord(layer_name, key) from None
             is_there = records.is_tombstone(stored) or self._writer.get(RECORDS + key) is not None
             yield (key, stored), 0 if is_there else len(key) + len(stored)
 

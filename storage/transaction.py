@@ -35,13 +35,13 @@ Check = Literal["always", "once"]
 
 @dataclass(frozen=True)
 class Layer:
-    """One snapshot. `key_space` is the prefix of all its keys in the environment, and may be empty. Errors call the layer
-    `place`."""
+    """One snapshot. `key_space` is the prefix of all its keys in the environment, and may be empty. `name` is what errors
+    call the layer."""
 
     environment: Environment
     reader: Reader
     key_space: bytes
-    place: str
+    name: str
 
     def find(self, key: bytes, check: Check) -> memoryview | None:
         """The stored record under a key, verified; or None."""
@@ -87,7 +87,7 @@ class Layer:
         try:
             records.verify(key, stored)
         except records.ChecksumMismatch:
-            raise CorruptRecord(self.place, key) from None
+            raise CorruptRecord(self.name, key) from None
         if check == "once":
             self.environment.remember_verified(key)
         return stored

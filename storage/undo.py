@@ -44,16 +44,16 @@ def delete(writer: Writer, key: bytes) -> None:
     parts.delete(writer, UNDO + key)
 
 
-def items(reader: Reader, place: str) -> Iterator[tuple[bytes, bytes]]:
+def items(reader: Reader, layer_name: str) -> Iterator[tuple[bytes, bytes]]:
     """All (key, former record or tombstone), in the order of the keys. Raises CorruptRecord."""
     for full_key, stored in reader.items(UNDO):
         key = full_key[len(UNDO) :]
-        yield key, _former(reader, key, stored, place)
+        yield key, _former(reader, key, stored, layer_name)
 
 
-def verify(reader: Reader, place: str) -> None:
+def verify(reader: Reader, layer_name: str) -> None:
     """Reads the whole undo log. Raises CorruptRecord where it does not lead back to the former version."""
-    for _ in items(reader, place):
+    for _ in items(reader, layer_name):
         pass
 
 
@@ -64,7 +64,7 @@ class UndoLayer(Layer):
     def decode(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
         """The entry is verified every time, also with "once", because the keys that the environment remembers as
         verified are those of the committed records."""
-        return memoryview(_former(self.reader, key, stored, self.place))
+        return memoryview(_former(self.reader, key, stored, self.name))
 
 
 def _compress(former: bytes) -> bytes:
@@ -75,7 +75,7 @@ def _compress(former: bytes) -> bytes:
     return bytes(LENGTH_BYTES) + former
 
 
-def _former(reader: Reader, key: bytes, stored: memoryview, place: str) -> bytes:
+def _former(reader: Reader, key: bytes, stored: memoryview, layer_name: str) -> bytes:
     """The former record or tombstone of an entry. It verifies the entry's own checksum, then that of the record, which
     may have been damaged before the fold."""
     try:
@@ -84,7 +84,7 @@ def _former(reader: Reader, key: bytes, stored: memoryview, place: str) -> bytes
         former = records.tombstone(key) if records.is_tombstone(entry) else _decompress(records.value_of(entry))
         records.verify(key, former)
     except records.ChecksumMismatch:
-        raise CorruptRecord(place, key) from None
+        raise CorruptRecord(layer_name, key) from None
     return former
 
 

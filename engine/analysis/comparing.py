@@ -200,9 +200,9 @@ class Comparing:
         return ends
 
 
-def _key(view: Node, place: Key | None) -> Key:
+def _key(view: Node, colocation: Key | None) -> Key:
     assert isinstance(view, View)
-    return place if place is not None else view.key or tuple(range(len(view.types)))
+    return colocation if colocation is not None else view.key or tuple(range(len(view.types)))
 
 
 def is_read_from_state(take: Take) -> bool:

@@ -5,8 +5,8 @@
     switching   B in the step of the switch: kept readers of a changed view get its difference beside its change
     next        the circuit of the next project, B
 
-A node has one number, one place and one kind of growth in all of them, which `check` asserts. So what a step of one circuit has stored is what
-the next step finds, whatever circuit that step runs. fill_circuits.py makes them.
+A node has one number, one co-location key and one kind of growth in all of them, which `check` asserts. So what a step of one circuit has stored
+is what the next step finds, whatever circuit that step runs. fill_circuits.py makes them.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ class FillingPrograms:
         for index, number in enumerate(self.present.numbers):
             assert self.filling.numbers[index] == number
             assert self.filling.circuit.nodes[index] == self.present.circuit.nodes[index]
-            assert _facts(self.filling, index) == _facts(self.present, index), f"node {index} has another place"
+            assert _facts(self.filling, index) == _facts(self.present, index), (
+                f"node {index} lies or grows in another way"
+            )
         for program in (self.filling, self.switching, self.next):
             program.circuit.check()
             assert len(set(program.numbers)) == len(program.numbers), "two nodes have one number"

@@ -34,9 +34,9 @@ from engine.operators.descriptor import (
     StateUse,
     Wording,
 )
-from engine.operators.fed_rows import columns_by_place, within
+from engine.operators.fed_rows import columns_at_positions, within
 from engine.operators.keys import ColocatedKey, net_rows_by_key
-from engine.operators.names import OF_FIRST, OF_PLACES, Names, Naming, named_by
+from engine.operators.names import OF_FIRST, OF_POSITIONS, Names, Naming, named_by
 from engine.rows import zset
 from engine.rows.hashing import HASH_BITS, Hashes, slot_of
 from engine.state.runs import as_rows, as_zset
@@ -155,7 +155,7 @@ def step_placed(node: Placed, inputs: Sequence[pa.Table], context: StepContext) 
 
 def step_renamed(node: Renamed, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
     (rows,) = inputs
-    return zset.build(columns_by_place(rows, node.places, node.types), zset.weights_of(rows))
+    return zset.build(columns_at_positions(rows, node.places, node.types), zset.weights_of(rows))
 
 
 def step_difference(node: Difference, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
@@ -244,7 +244,7 @@ RENAMED = Operator(
     growth=FOLLOWS_INPUTS,
     state=NO_STATE,
     names=Wording(
-        columns=OF_PLACES,
+        columns=OF_POSITIONS,
         text=lambda node: "with the columns of the view now",
         user_name=lambda node: None,
     ),

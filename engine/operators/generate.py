@@ -15,7 +15,7 @@ from engine.operators import words
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import FOLLOWS_INPUTS, ContentOfInput, Operator, OutputFacts, StateUse, Wording
-from engine.operators.names import by_places, named_by
+from engine.operators.names import named_by, names_at
 from engine.rows import zset
 
 
@@ -71,7 +71,7 @@ GENERATE = Operator(
         traces_in_recursion=0,
     ),
     names=Wording(
-        columns=named_by(lambda node, inputs, naming: by_places(node.kept, inputs[0])),
+        columns=named_by(lambda node, inputs, naming: names_at(node.kept, inputs[0])),
         text=_text,
         user_name=lambda node: None,
     ),

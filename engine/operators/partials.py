@@ -55,7 +55,7 @@ from engine.operators.descriptor import (
 )
 from engine.operators.join import pairs_of
 from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, only
-from engine.operators.names import OF_BOTH, by_places, named_by, of_calls
+from engine.operators.names import OF_BOTH, named_by, names_at, of_calls
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.runs import Combine, as_rows
@@ -199,7 +199,7 @@ PARTIAL_AGGREGATE = Operator(
     growth=FOLLOWS_INPUTS,
     state=NO_STATE,
     names=Wording(
-        columns=named_by(lambda node, inputs, naming: by_places(node.group, inputs[0])),
+        columns=named_by(lambda node, inputs, naming: names_at(node.group, inputs[0])),
         text=lambda node: words.aggregate(node.group, node.calls, "c"),
         user_name=lambda node: None,
     ),

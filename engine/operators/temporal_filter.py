@@ -6,9 +6,9 @@ With `t` the time after a step, a row is in one of three states, which follow fr
     since <= t < until    it is inside, in the output, and in a trace by `until` unless it never leaves
     until <= t            it can match no more, and is nowhere
 
-A step first moves the stored rows of which a border lies between the times before and after it. It reads no others (state/timed_rows.py). Then
-it files the rows that have come, by their state at the time after the step. A row that is taken back is filed in the same way with its negative
-weight, so it meets the row that it takes back; if that has expired, both are nowhere.
+A step first moves the stored rows of which a border lies between the times before and after it. It reads no others (engine/state/timed_rows.py).
+Then it files the rows that have come, by their state at the time after the step. A row that is taken back is filed in the same way with its
+negative weight, so it meets the row that it takes back; if that has expired, both are nowhere.
 
 So the output after a step is a function of the input up to then and of the time, whatever the times between were.
 """

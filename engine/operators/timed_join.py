@@ -89,7 +89,7 @@ class _TimedSide:
         can_match = matchable(rows, self._is.key, node.null_safe)
         self._key: ColocatedKey = context.join_keys(node.left_key, node.right_key)[number]
         self._whole = ColocatedKey(
-            tuple(range(len(self._types))), tuple(self._key.columns[place] for place in self._key.colocation)
+            tuple(range(len(self._types))), tuple(self._key.columns[position] for position in self._key.colocation)
         )
         self.rows = rows if self._is.outer else only(rows, can_match)
         self.matchable = only(rows, can_match)

@@ -1,6 +1,6 @@
-"""A cut: the hand-over of a batch of slots from one worker to another, at a drained boundary.
+"""A cut: the hand-over of some slots from one worker to another, while the workers have no step.
 
-    source: exported(slots)  ->  pieces  ->  destination: absorb, in one transaction  ->  source: release, in one transaction
+    source: parts_of(slots), piece_of(part)  ->  destination: absorb(pieces), in one transaction  ->  source: release, in one transaction
 
 The destination goes first, so that some worker has the state at every moment. No step runs between the two transactions, so it does no harm that
 both have it for a while. Both are part of the next version of their databases, like a step: a crash before that version is complete undoes them.

@@ -79,7 +79,7 @@ def _rejection(table: SourceTable, message: Refused) -> Rejected:
 
 
 def name_key(fault: ScatteredKey, tables: Mapping[str, SourceTable]) -> None:
-    """Gives the error the names of the key's columns, and the topic. The operator that raised it has only their places."""
+    """Gives the error the names of the key's columns, and the topic. The operator that raised it has only their positions."""
     table = tables[fault.handle]
     assert isinstance(table.format, SourceFormat), "only such a table has a key"
     fault.message = text_of_scattered_key(shown_key(table.format.key, fault.key), fault.partitions)

@@ -87,7 +87,7 @@ def run_stage(
     made: dict[int, pa.Table] = {}
     output: dict[int, pa.Table] = {}
     found = Findings()
-    owners, began = task.plan.owners, time.perf_counter()
+    reporting_nodes, began = task.plan.reporting_nodes, time.perf_counter()
     for index in task.plan.nodes_of(stage):
         node = task.plan.circuit.nodes[index]
         if index in sources:
@@ -101,8 +101,8 @@ def run_stage(
                 raise
             if isinstance(node, Output) and made[index].num_rows:
                 output[index] = made[index]
-        ended, owner = time.perf_counter(), owners[index]
-        found.note_work(owner, 1e3 * (ended - began), made[index].num_rows if owner == index else 0)
+        ended, reporting = time.perf_counter(), reporting_nodes[index]
+        found.note_work(reporting, 1e3 * (ended - began), made[index].num_rows if reporting == index else 0)
         began = ended
     return StageResult(_rows_to_send(task, stage, arrived, made), output, found)
 

@@ -126,7 +126,7 @@ FILLING = (
         "difference-elsewhere",
         "The rows of a difference lie by all their columns, and those of the view by its key.",
         "9 bounded",
-        (Edit(COMPARING, "    return place if place is not None else view.key or", "    return"),),
+        (Edit(COMPARING, "    return colocation if colocation is not None else view.key or", "    return"),),
         (f"{TESTS}::test_a_difference_lies_where_its_view_lies",),
     ),
     Breakage(

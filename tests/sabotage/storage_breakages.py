@@ -366,7 +366,7 @@ STORAGE = (
         (
             Edit(
                 FOLDING,
-                "                raise CorruptRecord(place, key) from None\n            is_there",
+                "                raise CorruptRecord(layer_name, key) from None\n            is_there",
                 "                pass\n            is_there",
             ),
         ),
@@ -417,7 +417,7 @@ STORAGE = (
         "rollback-not-verified",
         "`open` drops the later version before it has verified that the undo log is intact.",
         "6 two versions",
-        (Edit(ROLLBACK, "            undo.verify(writer, place)\n", ""),),
+        (Edit(ROLLBACK, "            undo.verify(writer, layer_name)\n", ""),),
         ("tests/storage/test_faults.py::test_a_damaged_undo_log_refuses_the_rollback",),
     ),
     Breakage(

@@ -11,7 +11,7 @@
     join -> leave                                          workers that own nothing any more
 
 Guarantees: a crew belongs to one term and is thrown away at its first loss, which is a worker that died, hangs or contradicts itself; then
-TaskLost is raised. What a worker of another term sends is dropped. roster.py says how workers are watched.
+TaskLost is raised. What a worker of another term sends is dropped. engine/resident/roster.py says how workers are watched.
 
 One thread uses it. Threads of its own only send pings (pulse.py) and wait for Spark's jobs (spark_launcher.py).
 """

@@ -25,9 +25,9 @@ class NewDatabase(NamedTuple):
 
 
 class Register(Report):
-    """`address` is that of the worker's listener for its peers. `fingerprint`, `release`: see fingerprint.py. `host` is for users, and
-    `folder` is the path in which the host keeps the databases of the pipeline. `folder_name`: see storage/host_folder.py. `free_bytes`: on its
-    disk. If the folder cannot be used, `folder_fault` says why, and the others are empty. `is_companion`: see Accompany."""
+    """`address` is that of the worker's listener for its peers. `fingerprint`, `release`: see engine/resident/fingerprint.py. `host` is for
+    users, and `folder` is the path in which the host keeps the databases of the pipeline. `folder_name`: see storage/host_folder.py.
+    `free_bytes`: on its disk. If the folder cannot be used, `folder_fault` says why, and the others are empty. `is_companion`: see Accompany."""
 
     token: str
     host: str

@@ -4,9 +4,9 @@
     -> RunStep and all other orders, in any number -> Stop(step) | Leave
 
 Orders are carried out in the order in which they arrive, by one thread. Those that derive from `BackgroundOrder` only begin in it: their work,
-such as a fold or a read of views, runs in a thread of its own (beside.py). Another thread sends heartbeats (pulse.py). The worker ends when it
-was stopped, when its coordinator is gone, or after an exception that is no Fault, because its state is then unknown. It never decides anything
-else by itself.
+such as a fold or a read of views, runs in a thread of its own (background.py). Another thread sends heartbeats (pulse.py). The worker ends when
+it was stopped, when its coordinator is gone, or after an exception that is no Fault, because its state is then unknown. It never decides
+anything else by itself.
 
 A worker belongs to one term. After a fault that the run recovers from, the coordinator starts new workers instead of going on with this one.
 """
