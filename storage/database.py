@@ -34,11 +34,10 @@ from typing import TypeVar
 from base.slots import SlotSet
 from base.version import EMPTY, VersionId
 from faults.points import reached
-from storage import committed, durable, environments, folding, keys, parts, records
+from storage import committed, durable, environments, folding, keys, record_parts, records
 from storage import description as described
 from storage.committed import COMMITTED
 from storage.description import RECORDS, UNDO, Description, MergeProgress
-from storage.drafts import new_database
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
     CheckpointPending,
@@ -51,8 +50,9 @@ from storage.errors import (
 )
 from storage.identity import DatabaseFacts, Identity
 from storage.layer_folders import COMPACT, disk_bytes, remove_layers, with_working
-from storage.parts import PartedLayer
+from storage.new_database import new_database
 from storage.pins import Pin
+from storage.record_parts import PartedLayer
 from storage.rollback import Done, Rolled, phase_of, roll_back_piece, verify_record_set
 from storage.transaction import Layer, Transaction
 from storage.undo import UndoLayer
@@ -189,7 +189,7 @@ class Database:
                     described.save(writer, rolled.description)
                     continue
                 checksum = verify_record_set(path, writer, old, version)
-                parts.delete_all(writer, UNDO)
+                record_parts.delete_all(writer, UNDO)
                 remove_layers(path)
                 new = with_working(path, replace(
                     old, epoch=epoch, versions=(version,), boot=boot_id(), frozen=None, freezing=None,
@@ -310,7 +310,7 @@ class Database:
             return old
         if old.merge_progress is None:
             single = replace(old, versions=(old.last,), record_set_checksums=old.record_set_checksums[-1:])
-            if parts.delete_all(writer, UNDO):
+            if record_parts.delete_all(writer, UNDO):
                 return single  # the merge waits: pages that a transaction frees are usable from the second one after it
             return replace(single, merge_progress=MergeProgress("", old.table_bytes, old.record_set_checksums[-1]))
         folder = self.path / old.frozen

@@ -31,7 +31,7 @@ fixed, and a database did not say which of them it owned; in format 4 distinct v
 sort keys ended otherwise."""
 
 # Every key of the committed environment begins with the prefix of its key space: m description, r records, u undo log,
-# p parts (parts.py).
+# p parts (record_parts.py).
 DESCRIPTION_KEY = b"m"
 RECORDS = b"r"
 UNDO = b"u"

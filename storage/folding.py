@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from storage import keys, parts, records, undo
+from storage import keys, record_parts, records, undo
 from storage.description import RECORDS, UNDO, MergeProgress
 from storage.environments import Reader, Writer
 from storage.errors import CorruptRecord
@@ -99,7 +99,7 @@ class CommittedRecords:
     table. `checksum_change` says by how much it has changed their checksum (record_set.py), before the modulo."""
 
     def __init__(self, writer: Writer, live_bytes: int) -> None:
-        self.part_bytes = parts.part_bytes(live_bytes)
+        self.part_bytes = record_parts.part_bytes(live_bytes)
         self.size_changes: dict[int, int] = {}
         self.checksum_change = 0
         self._writer = writer
@@ -124,7 +124,7 @@ class CommittedRecords:
 
     def put(self, key: bytes, stored: bytes | memoryview) -> None:
         """Writes a record that is absent."""
-        parts.put(self._writer, RECORDS + key, stored, self.part_bytes)
+        record_parts.put(self._writer, RECORDS + key, stored, self.part_bytes)
         self.checksum_change += record_mark(RECORDS + key, stored)
         self._count(key, records.live_bytes(key, stored))
 
@@ -136,23 +136,23 @@ class CommittedRecords:
         stored = bytes(view)  # the next change invalidates the view
         self.checksum_change -= record_mark(RECORDS + key, stored)
         self._count(key, -records.live_bytes(key, stored))
-        parts.delete(self._writer, RECORDS + key)
+        record_parts.delete(self._writer, RECORDS + key)
         return stored
 
     def discard(self, key: bytes) -> None:
         """Deletes a record that is there without reading it, because it may be damaged. It does not update
         `checksum_change`."""
         self._count(key, records.TRAILER_BYTES - self.size(key))
-        parts.delete(self._writer, RECORDS + key)
+        record_parts.delete(self._writer, RECORDS + key)
 
     def size(self, key: bytes) -> int:
         """Bytes of the key and of the record that is stored under it; 0 if there is none."""
         stored = self._writer.get(RECORDS + key)
-        return 0 if stored is None else len(key) + parts.length(stored)
+        return 0 if stored is None else len(key) + record_parts.length(stored)
 
     def _get(self, key: bytes) -> bytes | memoryview | None:
         try:
-            return parts.get(self._writer, RECORDS + key)
+            return record_parts.get(self._writer, RECORDS + key)
         except records.ChecksumMismatch:
             raise CorruptRecord("the committed records", key) from None
 

@@ -32,9 +32,9 @@ from pathlib import Path
 from faults.points import reached
 from storage import database, durable
 from storage.database import Database
-from storage.drafts import REMOVED_SUFFIX, set_aside
 from storage.errors import NoDatabase, OtherFormat, StorageError
 from storage.identity import FIRST_BIRTH, FoundDatabase, UnneededDatabase
+from storage.new_database import REMOVED_SUFFIX, set_aside
 
 LOCAL_DIR_VARIABLE = "STEPWELL_LOCAL_DIR"
 """The environment variable of an executor that names the folder for databases. It precedes the setting, because each host of a cluster may have

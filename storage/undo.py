@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from storage import parts, records
+from storage import record_parts, records
 from storage.description import UNDO
 from storage.environments import Reader, Writer
 from storage.errors import CorruptRecord
@@ -31,7 +31,7 @@ def put(writer: Writer, key: bytes, former: bytes | None, part_bytes: int | None
     """Logs what was stored under a key before the fold: the stored record, which is not verified here, or None."""
     full_key = UNDO + key
     entry = records.tombstone(full_key) if former is None else records.encode(full_key, _compress(former))
-    parts.put(writer, full_key, entry, part_bytes)
+    record_parts.put(writer, full_key, entry, part_bytes)
 
 
 def contains(reader: Reader, key: bytes) -> bool:
@@ -41,7 +41,7 @@ def contains(reader: Reader, key: bytes) -> bool:
 
 def delete(writer: Writer, key: bytes) -> None:
     """Deletes the entry of this key."""
-    parts.delete(writer, UNDO + key)
+    record_parts.delete(writer, UNDO + key)
 
 
 def items(reader: Reader, layer_name: str) -> Iterator[tuple[bytes, bytes]]:
@@ -79,7 +79,7 @@ def _former(reader: Reader, key: bytes, stored: memoryview, layer_name: str) -> 
     """The former record or tombstone of an entry. It verifies the entry's own checksum, then that of the record, which
     may have been damaged before the fold."""
     try:
-        entry = memoryview(parts.read_whole(reader, UNDO + key, stored))
+        entry = memoryview(record_parts.read_whole(reader, UNDO + key, stored))
         records.verify(UNDO + key, entry)
         former = records.tombstone(key) if records.is_tombstone(entry) else _decompress(records.value_of(entry))
         records.verify(key, former)

@@ -77,7 +77,7 @@ class StagePlan:
     def reporting_nodes(self) -> tuple[int, ...]:
         """For each node, the first view, source or output that it belongs to, under whose name users read of it; itself if there is none."""
         nodes = self.circuit.nodes
-        named = [operator_of(node).names.user_name(node) is not None for node in nodes]
+        named = [operator_of(node).wording.user_name(node) is not None for node in nodes]
         found = [index if named[index] else len(nodes) for index in range(len(nodes))]
         for index in range(len(nodes) - 1, -1, -1):
             for producer in nodes[index].inputs:

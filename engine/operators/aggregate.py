@@ -29,7 +29,7 @@ from engine.accumulators import doubles
 from engine.accumulators.canonical import canonical, one_nan
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.node import Column
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.aggregate_errors import USE_A_WIDER_TYPE, ResultOverflow, negative_count, text_of_group
 from engine.operators.aggregate_functions import FUNCTIONS, ExtremeFunction, ValuesFunction
 from engine.operators.aggregate_plan import DISTINCT_TRACE, AggregatePlan, Ordered, aggregate_plan_of
@@ -305,9 +305,9 @@ AGGREGATE = Operator(
     ),
     growth=Growth(retraction=lambda node: REPLACES, is_needed=False, is_relied_on=_relies_on_growth),
     state=StateUse(keeps=_keeps, content=ContentOfState(), fed=Fed(always, _content), traces_in_recursion=None),
-    names=Wording(
+    wording=Wording(
         columns=OF_GROUP_AND_CALLS,
-        text=lambda node: words.aggregate(node.group, node.calls, "c"),
+        text=lambda node: node_texts.aggregate(node.group, node.calls, "c"),
         user_name=lambda node: None,
     ),
 )

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.model.filling import CarriedTable
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
@@ -101,9 +101,9 @@ CARRIED_TABLE = Operator(
         fed=None,
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=OF_POSITIONS,
-        text=lambda node: f"by {words.columns(node.key)}, level {node.level}",
+        text=lambda node: f"by {node_texts.columns(node.key)}, level {node.level}",
         user_name=lambda node: None,
     ),
 )

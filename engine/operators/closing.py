@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from engine.model.event_time import ClosingAggregate, ClosingSessions
 from engine.model.ordered import Sessions
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.aggregate import Batch, check_counts, fit_results, fresh_totals, keys_of, stored_totals
 from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import DISTINCT_TRACE, EXTREMES_TRACE, AggregatePlan, aggregate_plan_of
@@ -127,7 +127,7 @@ def step_closing_sessions(node: ClosingSessions, inputs: Sequence[pa.Table], con
 
 
 def _text_of_aggregate(node: ClosingAggregate) -> str:
-    return f"{words.aggregate(node.group, node.calls, 'c')}, when the watermark reaches c{node.group[node.time]}"
+    return f"{node_texts.aggregate(node.group, node.calls, 'c')}, when the watermark reaches c{node.group[node.time]}"
 
 
 CLOSING_AGGREGATE = Operator(
@@ -147,7 +147,7 @@ CLOSING_AGGREGATE = Operator(
         fed=None,
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=OF_GROUP_AND_CALLS,
         text=_text_of_aggregate,
         user_name=lambda node: None,
@@ -169,9 +169,9 @@ CLOSING_SESSIONS = Operator(
         fed=None,
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=OF_FIRST,
-        text=lambda node: f"c{node.window} by {words.columns(node.key)}, when the watermark reaches their end",
+        text=lambda node: f"c{node.window} by {node_texts.columns(node.key)}, when the watermark reaches their end",
         user_name=lambda node: None,
     ),
 )

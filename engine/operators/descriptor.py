@@ -6,7 +6,7 @@ also by the analyses. A module that names a kind of node says something of that 
 An operator says how it computes and where its rows lie, and then four groups of facts, each a value of its own:
 
     output    what is true of its output            growth    what it does with rows that are taken back
-    state     what it stores between steps          names     what users read of it
+    state     what it stores between steps          wording   what users read of it
 
 No field has a default. With a wrong default for its exchanges or its retractions an operator would give wrong answers without an error. Two
 groups that many operators have stand here under a name, FOLLOWS_INPUTS and NO_STATE, and an operator that means them says so.
@@ -168,7 +168,7 @@ class Operator(Generic[N]):
     output: OutputFacts[N]
     growth: Growth[N]
     state: StateUse[N]
-    names: Wording[N]
+    wording: Wording[N]
 
     def is_fed_from_state(self, node: N) -> bool:
         """Whether the state of the node tells the content of its output (see Fed)."""

@@ -177,7 +177,7 @@ LATEST_TIME = Operator(
     ),
     growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
     state=NO_STATE,
-    names=Wording(columns=NONE, text=lambda node: f"of c{node.time}", user_name=lambda node: None),
+    wording=Wording(columns=NONE, text=lambda node: f"of c{node.time}", user_name=lambda node: None),
 )
 
 WATERMARK = Operator(
@@ -197,5 +197,5 @@ WATERMARK = Operator(
         fed=None,
         traces_in_recursion=None,
     ),
-    names=Wording(columns=NONE, text=_text_of_watermark, user_name=lambda node: None),
+    wording=Wording(columns=NONE, text=_text_of_watermark, user_name=lambda node: None),
 )

@@ -20,7 +20,7 @@ import pyarrow as pa
 from base.slots import SLOT_BITS, SLOTS
 from engine.model.filling import HASHES, ContentFeed, Difference, Frozen, Placed, Renamed, Switched, WrittenAgain
 from engine.model.node import NodeBase
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
 from engine.operators.carried import CARRIED_TABLE
 from engine.operators.context import StepContext
@@ -96,7 +96,7 @@ def _feed_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[Co
         ),
         growth=FOLLOWS_INPUTS,
         state=NO_STATE,
-        names=Wording(
+        wording=Wording(
             columns=OF_FIRST,
             text=lambda node: f"the content of the {node.holder.kind} below, level {node.level}",
             user_name=lambda node: None,
@@ -118,7 +118,7 @@ def _frozen_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[
         return Arrangement(tuple(None for _ in inputs), at)
 
     def names(node: Frozen, inputs: Sequence[Names], naming: Naming) -> Names:
-        return operators[type(node.holder)].names.columns.of(node.holder, inputs, naming)
+        return operators[type(node.holder)].wording.columns.of(node.holder, inputs, naming)
 
     return Operator(
         node=Frozen,
@@ -141,7 +141,7 @@ def _frozen_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[
             fed=None,
             traces_in_recursion=None,
         ),
-        names=Wording(
+        wording=Wording(
             columns=named_by(names),
             text=lambda node: f"stands for a {node.holder.kind} that this version cannot run",
             user_name=lambda node: None,
@@ -226,9 +226,9 @@ PLACED = Operator(
     ),
     growth=FOLLOWS_INPUTS,
     state=NO_STATE,
-    names=Wording(
+    wording=Wording(
         columns=OF_FIRST,
-        text=lambda node: "anywhere" if node.key is None else f"by {words.columns(node.key)}",
+        text=lambda node: "anywhere" if node.key is None else f"by {node_texts.columns(node.key)}",
         user_name=lambda node: None,
     ),
 )
@@ -243,7 +243,7 @@ RENAMED = Operator(
     ),
     growth=FOLLOWS_INPUTS,
     state=NO_STATE,
-    names=Wording(
+    wording=Wording(
         columns=OF_POSITIONS,
         text=lambda node: "with the columns of the view now",
         user_name=lambda node: None,
@@ -262,7 +262,7 @@ DIFFERENCE_OF_VIEW = Operator(
     state=StateUse(
         keeps=lambda node, append_only: "what differs", content=NoContent(), fed=None, traces_in_recursion=None
     ),
-    names=Wording(columns=OF_FIRST, text=lambda node: "new content without old content", user_name=lambda node: None),
+    wording=Wording(columns=OF_FIRST, text=lambda node: "new content without old content", user_name=lambda node: None),
 )
 
 SWITCHED = Operator(
@@ -277,7 +277,7 @@ SWITCHED = Operator(
     state=StateUse(
         keeps=lambda node, append_only: "what differs", content=NoContent(), fed=None, traces_in_recursion=None
     ),
-    names=Wording(columns=OF_FIRST, text=lambda node: "with what differs", user_name=lambda node: None),
+    wording=Wording(columns=OF_FIRST, text=lambda node: "with what differs", user_name=lambda node: None),
 )
 
 
@@ -291,7 +291,7 @@ WRITTEN_AGAIN = Operator(
     ),
     growth=Growth(retraction=lambda node: "old rows are taken back", is_needed=False, is_relied_on=lambda node: False),
     state=NO_STATE,
-    names=Wording(columns=OF_FIRST, text=lambda node: "all rows once more", user_name=lambda node: None),
+    wording=Wording(columns=OF_FIRST, text=lambda node: "all rows once more", user_name=lambda node: None),
 )
 
 

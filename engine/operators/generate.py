@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from base.arrays import as_lists, fill
 from engine.model.rows import Generate
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import FOLLOWS_INPUTS, ContentOfInput, Operator, OutputFacts, StateUse, Wording
@@ -51,7 +51,7 @@ def _arrange(node: Generate, inputs: Sequence[Key | None]) -> Arrangement:
 
 
 def _text(node: Generate) -> str:
-    kept = f"beside {words.columns(node.kept)}" if node.kept else "alone"
+    kept = f"beside {node_texts.columns(node.kept)}" if node.kept else "alone"
     return f"a row for each element of c{node.collection}{', or one row of nulls' if node.outer else ''}, {kept}"
 
 
@@ -70,7 +70,7 @@ GENERATE = Operator(
         fed=None,
         traces_in_recursion=0,
     ),
-    names=Wording(
+    wording=Wording(
         columns=named_by(lambda node, inputs, naming: names_at(node.kept, inputs[0])),
         text=_text,
         user_name=lambda node: None,

@@ -24,7 +24,7 @@ from engine.accumulators.canonical import canonical
 from engine.errors import DataError
 from engine.model.aggregates import FinalAggregate, PartialAggregate
 from engine.model.joins import JoinPartials
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.aggregate import (
     COUNT_MAX,
     REPLACES,
@@ -198,9 +198,9 @@ PARTIAL_AGGREGATE = Operator(
     ),
     growth=FOLLOWS_INPUTS,
     state=NO_STATE,
-    names=Wording(
+    wording=Wording(
         columns=named_by(lambda node, inputs, naming: names_at(node.group, inputs[0])),
-        text=lambda node: words.aggregate(node.group, node.calls, "c"),
+        text=lambda node: node_texts.aggregate(node.group, node.calls, "c"),
         user_name=lambda node: None,
     ),
 )
@@ -220,9 +220,9 @@ JOIN_PARTIALS = Operator(
         fed=None,
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=OF_BOTH,
-        text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, None),
+        text=lambda node: node_texts.join(node.left_key, node.right_key, node.null_safe, None),
         user_name=lambda node: None,
     ),
 )
@@ -244,11 +244,11 @@ FINAL_AGGREGATE = Operator(
         fed=Fed(always, _content_of_final),
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=named_by(
             lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming, of_partials=True)
         ),
-        text=lambda node: words.aggregate(node.group, node.calls, "s"),
+        text=lambda node: node_texts.aggregate(node.group, node.calls, "s"),
         user_name=lambda node: None,
     ),
 )

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from engine.model.ordered import Sessions
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import by_key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording, always
@@ -99,7 +99,9 @@ SESSIONS = Operator(
         fed=Fed(always, _content),
         traces_in_recursion=None,
     ),
-    names=Wording(
-        columns=OF_FIRST, text=lambda node: f"c{node.window} by {words.columns(node.key)}", user_name=lambda node: None
+    wording=Wording(
+        columns=OF_FIRST,
+        text=lambda node: f"c{node.window} by {node_texts.columns(node.key)}",
+        user_name=lambda node: None,
     ),
 )

@@ -41,7 +41,7 @@ SOURCE = Operator(
     ),
     growth=Growth(retraction=_retraction, is_needed=False, is_relied_on=lambda node: False),
     state=NO_STATE,
-    names=Wording(
+    wording=Wording(
         columns=named_by(lambda node, inputs, naming: tuple(naming.sources.get(node.handle, ()))),
         text=lambda node: node.handle + (" keyed" if node.keyed else "") + (" retracts" if node.retracts else ""),
         user_name=lambda node: f"source {node.handle}",

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from base.arrays import fill
 from engine.model.event_time import TimedDeduplicate
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import add_broadcast, by_key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
@@ -85,9 +85,9 @@ TIMED_DEDUPLICATE = Operator(
     ),
     growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
     state=StateUse(keeps=_keeps, content=NoContent(), fed=None, traces_in_recursion=None),
-    names=Wording(
+    wording=Wording(
         columns=OF_FIRST,
-        text=lambda node: f"by {words.columns(node.key)}, at c{node.time}",
+        text=lambda node: f"by {node_texts.columns(node.key)}, at c{node.time}",
         user_name=lambda node: None,
     ),
 )

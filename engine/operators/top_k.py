@@ -28,7 +28,7 @@ from base.arrays import Int64s
 from engine.accumulators.sort_bytes import SortedBy, sort_bytes, spread_codes
 from engine.model.node import Column
 from engine.model.ordered import TopK
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Key, by_key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
@@ -217,7 +217,7 @@ def _keeps(node: TopK, append_only: bool) -> str:
 
 
 def _text(node: TopK) -> str:
-    return words.top_k(node.partition, node.order, node.offset, node.count)
+    return node_texts.top_k(node.partition, node.order, node.offset, node.count)
 
 
 TOP_K = Operator(
@@ -238,5 +238,5 @@ TOP_K = Operator(
         fed=Fed(lambda node: node.count is not None, _content),
         traces_in_recursion=None,
     ),
-    names=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
+    wording=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
 )

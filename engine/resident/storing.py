@@ -37,9 +37,9 @@ from storage.identity import FoundDatabase, Identity, UnneededDatabase
 from storage.remote import spool
 from storage.remote.chain import Chain
 from storage.remote.objects_protocol import ObjectStore
-from storage.remote.patience import PatientStore
 from storage.remote.place import StorePlace
 from storage.remote.restoring import restore
+from storage.remote.retrying_store import RetryingStore
 from storage.remote.uploading import is_due_for_base, upload
 
 _log = structlog.get_logger("engine.resident.worker")
@@ -151,7 +151,7 @@ class StoreAccess:
 
     def _make(self, chain: Chain, path: Path) -> None:
         """A store that breaks off is waited for."""
-        patient = PatientStore(self._store, monotonic=self.outside.monotonic, sleep=self.outside.sleep)
+        patient = RetryingStore(self._store, monotonic=self.outside.monotonic, sleep=self.outside.sleep)
         restore(patient, chain, path, self.identity, self.epoch)
         Database.close(path)
 

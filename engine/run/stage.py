@@ -130,7 +130,7 @@ def name_of(circuit: Circuit, index: int) -> str:
     for later in range(index, len(nodes)):
         if later == index or not readers.isdisjoint(nodes[later].inputs):
             readers.add(later)
-            name = operator_of(nodes[later]).names.user_name(nodes[later])
+            name = operator_of(nodes[later]).wording.user_name(nodes[later])
             if name is not None:
                 return name
     return f"node {index}"

@@ -46,7 +46,7 @@ class TaskSetup:
     _plans: dict[frozenset[str], StagePlan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
-    def kafka_again(self) -> KafkaSettings:
+    def kafka_reread(self) -> KafkaSettings:
         """The settings of the reader of what is read again."""
         read = (table for handle, table in self.tables.items() if is_read_again(handle))
         return replace(self.kafka, extras=extras_of_all(read), is_second=True)

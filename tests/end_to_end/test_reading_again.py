@@ -121,7 +121,7 @@ def test_views_over_a_stream_are_changed_and_come(play: Playground, workers: int
     play.check_steps(now)
 
 
-OF_READING: tuple[Point, ...] = ("revision.intended", "ready", "switch.recorded", "region.inside", "output.committed")
+OF_READING: tuple[Point, ...] = ("revision.intended", "ready", "switch.recorded", "stages.inside", "output.committed")
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ FUNCTIONS = (
         "the batch answer",
         (
             Edit(
-                "engine/expressions/functions/zoned.py",
+                "engine/expressions/functions/time_zones.py",
                 "offset_at_s(zone, us // SECOND_US)",
                 "offset_s(zone, us // SECOND_US)",
             ),

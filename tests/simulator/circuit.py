@@ -215,7 +215,8 @@ class Part(NamedTuple):
 
 
 class Moves:
-    """As engine.state.moves, of which engine.run.cut and staging use these functions. A piece is one record: its key as a number, its value."""
+    """As engine.state.moves, of which engine.run.cut and hidden_copies use these functions. A piece is one record: its key as a number, its
+    value."""
 
     @staticmethod
     def parts_of(store: Store, table: int, slots: SlotSet) -> list[Part]:

@@ -41,7 +41,7 @@ class StepOrders:
         self.progress.step, self.progress.stage = step, 0
         try:
             outcome = task.run(
-                Readers(self.readers.present, lambda: self.readers.again(state.setup.kafka_again)),
+                Readers(self.readers.present, lambda: self.readers.again(state.setup.kafka_reread)),
                 state.open_database,
             )
         except PeerFailed:
