@@ -19,7 +19,7 @@ from engine.model.filling import FILL, HASHES, OF_FORMER, OF_NEXT, ContentFeed, 
 from engine.model.rows import Source
 from engine.run import plan_document
 from engine.run.program_document import ProgramDocument
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.step_log.plans import digest_of
 from io_kafka.step_log.revision_records import TransitionPlans
 

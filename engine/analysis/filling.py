@@ -28,7 +28,8 @@ from engine.operators.arrangement import Key
 @dataclass(frozen=True, kw_only=True)
 class Program:
     """What a step runs. `numbers`: of each node. `append_only`: as in RunFacts. `begins`: the nodes whose first step is that of the program.
-    `silent`: the nodes whose error rows are left out and not counted, because another node counts them or will count them."""
+    `silent`: the nodes whose error rows are left out and not counted, because another node counts them or will count them; the name is
+    recorded."""
 
     circuit: Circuit
     numbers: tuple[int, ...]

@@ -18,13 +18,8 @@ from engine.operators.findings import Lacks, MalformedByState, RowElsewhere
 from engine.operators.scattered_keys import ScatteredKey, text_of_scattered_key
 from engine.run.dead_letters import DeadLetter, letters
 from engine.run.rereading import first_reread_source
-from engine.run.sources import (
-    SourceReport,
-    SourceTable,
-    messages_of,
-    name_of_source,
-    reject,
-)
+from engine.run.source_table import SourceTable, name_of_source
+from engine.run.sources import SourceReport, messages_of, reject
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.formats import Rejected, SourceFormat

@@ -15,7 +15,7 @@ from engine.analysis.release import ImplementationVersions, implementation_versi
 from engine.model.filling import is_read_again
 from engine.operators.facts import RunFacts
 from engine.run import plan_document
-from engine.run.sources import SourceTable, extras_of_all
+from engine.run.source_table import SourceTable, extras_of_all
 from engine.run.task_setup import TaskSetup
 from io_kafka.formats.encodings import SchemaIds
 
@@ -86,7 +86,7 @@ def setup_of(document: ProgramDocument, outputs: Outputs, like: TaskSetup, *, re
             partitions=outputs.partitions,
             schema_ids=outputs.schema_ids,
             begins=program.begins,
-            silent=program.silent,
+            uncounted=program.silent,
         ),
         revision=revision,
         first=first,

@@ -112,10 +112,10 @@ def _run_node(task: WorkerStep, index: int, inputs: Sequence[pa.Table], store: S
     node = task.plan.circuit.nodes[index]
     step = operator_of(node).step
     assert step is not None, f"node {index} is a source, and nothing was read for it"
-    is_silent = index in task.run.silent
-    counted = ErrorRows() if is_silent or index in task.step.division.withholding.nodes else None
+    is_uncounted = index in task.run.uncounted
+    counted = ErrorRows() if is_uncounted or index in task.step.division.withholding.nodes else None
     result = step(node, inputs, StepContext(task.run, task.step, store=store, node=index, found=found, errors=counted))
-    if counted is not None and not counted.is_nothing and not is_silent:
+    if counted is not None and not counted.is_nothing and not is_uncounted:
         found.errors[index] = counted
     if isinstance(node, Output):
         return result

@@ -12,7 +12,7 @@ from engine.model.numbers import NumberedCircuit, number_of
 from engine.model.placement import Placement
 from engine.model.withholding import Withholding
 from engine.operators.facts import RunFacts
-from engine.run.sources import SourceTable, extras_of_all
+from engine.run.source_table import SourceTable, extras_of_all
 from engine.run.stage import WorkerStep, name_of
 from engine.run.step_input import StepInput
 from io_kafka.clients.settings import KafkaSettings

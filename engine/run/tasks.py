@@ -23,7 +23,7 @@ from engine.run.clearing import clear_tables
 from engine.run.exchange import ExchangeMessage
 from engine.run.malformed_by_state import name_key, report_malformed
 from engine.run.rereading import cannot_reread
-from engine.run.sources import SourceReport, of_worker, read_sources
+from engine.run.sources import SourceReport, ranges_of_worker, read_sources
 from engine.run.stage import StageResult, run_stage
 from engine.run.step_input import StepInput
 from engine.run.task_setup import TaskSetup
@@ -124,7 +124,7 @@ class StepTask:
     def _run_stage_0(self, readers: Readers) -> StageResult:
         """Stage 0: reads the ranges of the worker's partitions, decodes them, and runs the operators that need no key."""
         setup, given, task, began = self._setup, self._given, self._task, time.perf_counter()
-        mine = of_worker(given.ranges, task.placement, task.worker)
+        mine = ranges_of_worker(given.ranges, task.placement, task.worker)
         batches = readers.present.read(mine, ahead=True, bytes_max=given.bytes_max_of(mine))
         again = self._read_again(readers)
         self.stage = 0
@@ -145,7 +145,7 @@ class StepTask:
     def _read_again(self, readers: Readers) -> list[RawBatch]:
         """Rereads old input for the new nodes of a transition. A read failure is charged to the transition, not to the revision in force."""
         given, task = self._given, self._task
-        mine = of_worker(given.again, task.placement, task.worker)
+        mine = ranges_of_worker(given.again, task.placement, task.worker)
         if not mine:
             return []
         try:

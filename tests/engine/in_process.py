@@ -59,7 +59,7 @@ class InProcess:
             numbers=program.numbers,
             append_only=program.append_only,
             begins=program.begins,
-            silent=program.silent,
+            uncounted=program.silent,
         )
 
     def step(

@@ -18,7 +18,8 @@ from engine.operators.findings import Lacks, MalformedByState, RowElsewhere
 from engine.operators.scattered_keys import ScatteredKey
 from engine.run.dead_letters import DeadLetter
 from engine.run.malformed_by_state import name_key, report_malformed
-from engine.run.sources import SourceReport, SourceTable
+from engine.run.source_table import SourceTable
+from engine.run.sources import SourceReport
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.formats import SourceFormat

@@ -12,7 +12,7 @@ from engine.model.circuit import Circuit, View
 from engine.model.filling import OF_NEXT
 from engine.model.rows import Source
 from engine.run.program_document import Outputs, ProgramDocument, program_of, setup_of
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from engine.run.task_setup import TaskSetup
 from io_kafka.extras import Extras
 from io_kafka.formats import SourceFormat

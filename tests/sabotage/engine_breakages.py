@@ -668,8 +668,8 @@ ENGINE = (
         (
             Edit(
                 TASKS,
-                "        mine = of_worker(given.ranges, task.placement, task.worker)\n",
-                "        mine = [span for span in given.ranges if span.length and of_worker]\n",
+                "        mine = ranges_of_worker(given.ranges, task.placement, task.worker)\n",
+                "        mine = [span for span in given.ranges if span.length and ranges_of_worker]\n",
             ),
         ),
         (f"{END_TO_END}/test_partitions.py::test_two_workers_and_three_partitions",),

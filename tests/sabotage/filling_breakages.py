@@ -140,7 +140,7 @@ FILLING = (
         "error-rows-of-copies-are-counted",
         "The error rows of a kept node are counted once more where it is computed again.",
         FILLED,
-        (Edit("engine/run/stage.py", "is_silent = index in task.run.silent", "is_silent = index < 0"),),
+        (Edit("engine/run/stage.py", "is_uncounted = index in task.run.uncounted", "is_uncounted = index < 0"),),
         (f"{TESTS}::test_error_rows_of_a_copy_are_those_of_the_node_that_is_copied",),
     ),
     Breakage(

@@ -34,7 +34,8 @@ from engine.model.filling import is_read_again
 from engine.model.node import Expression
 from engine.model.numbers import table_of
 from engine.model.rows import Map, Source, Union
-from engine.run.sources import Checksum, SourceReport, SourceTable
+from engine.run.source_table import SourceTable
+from engine.run.sources import Checksum, SourceReport
 from engine.run.step_input import StepInput
 from engine.state.moves import Piece
 from engine.state.store import Store
