@@ -69,6 +69,11 @@ def add_broadcast(arrangement: Arrangement) -> Arrangement:
     return Arrangement((*arrangement.exchanges, EVERYONE), arrangement.colocation)
 
 
+def exchange_to(needed: Key, colocation: Key | None) -> Exchange:
+    """The exchange after which rows lie by exactly these columns."""
+    return None if colocation == needed else needed
+
+
 def on_one_worker(inputs: Sequence[Key | None]) -> Arrangement:
     """Places all rows of all inputs on the owner of the empty key."""
     return Arrangement(tuple(None if colocation == () else () for colocation in inputs), ())

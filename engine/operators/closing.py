@@ -29,7 +29,7 @@ from engine.operators.aggregate_totals import GroupKeys, TotalsTraces, combine
 from engine.operators.aggregate_values import encode_values
 from engine.operators.arrangement import add_broadcast, by_group, by_key
 from engine.operators.context import StepContext
-from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
+from engine.operators.descriptor import PLAIN_OUTPUT, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
 from engine.operators.names import OF_FIRST, OF_GROUP_AND_CALLS
@@ -159,9 +159,7 @@ CLOSING_SESSIONS = Operator(
     implementation_version=1,
     step=step_closing_sessions,
     arrange=lambda node, inputs: add_broadcast(by_key(node.key, inputs[0])),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
     state=StateUse(
         keeps=lambda node, append_only: "the rows of the sessions that are not closed",

@@ -8,8 +8,8 @@ An operator says how it computes and where its rows lie, and then four groups of
     output    what is true of its output            growth    what it does with rows that are taken back
     state     what it stores between steps          wording   what users read of it
 
-No field has a default. With a wrong default for its exchanges or its retractions an operator would give wrong answers without an error. Two
-groups that many operators have stand here under a name, FOLLOWS_INPUTS and NO_STATE, and an operator that means them says so.
+No field has a default. With a wrong default for its exchanges or its retractions an operator would give wrong answers without an error. The
+groups that several operators have stand here under a name, such as FOLLOWS_INPUTS and NO_STATE, and an operator that means them says so.
 `tests/engine/test_descriptors.py` runs every operator and compares what it does with its descriptor.
 """
 
@@ -99,6 +99,12 @@ class OutputFacts(Generic[N]):
     counts_errors: Callable[[N], bool]
 
 
+PLAIN_OUTPUT: OutputFacts[Any] = OutputFacts(
+    unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+)
+"""The output has no known unique key, there is none before there is input, and no row of it can be in error."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Growth(Generic[N]):
     """What an operator does with rows that are taken back. Its inputs grow as long as they only insert.
@@ -116,6 +122,11 @@ class Growth(Generic[N]):
 
 FOLLOWS_INPUTS: Growth[Any] = Growth(retraction=lambda node: None, is_needed=False, is_relied_on=lambda node: False)
 """The operator retracts rows only if an input does, and may begin to at any time."""
+
+TAKES_BACK: Growth[Any] = Growth(
+    retraction=lambda node: "old rows are taken back", is_needed=False, is_relied_on=lambda node: False
+)
+"""The operator belongs to a transition, and retracts rows of the previous project."""
 
 
 @dataclass(frozen=True, kw_only=True)

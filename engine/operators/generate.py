@@ -14,7 +14,7 @@ from engine.model.rows import Generate
 from engine.operators import node_texts
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.context import StepContext
-from engine.operators.descriptor import FOLLOWS_INPUTS, ContentOfInput, Operator, OutputFacts, StateUse, Wording
+from engine.operators.descriptor import FOLLOWS_INPUTS, PLAIN_OUTPUT, ContentOfInput, Operator, StateUse, Wording
 from engine.operators.names import named_by, names_at
 from engine.rows import zset
 
@@ -60,9 +60,7 @@ GENERATE = Operator(
     implementation_version=1,
     step=step_generate,
     arrange=_arrange,
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=FOLLOWS_INPUTS,
     state=StateUse(
         keeps=lambda node, append_only: "",

@@ -16,6 +16,7 @@ from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,
+    PLAIN_OUTPUT,
     ContentOfInput,
     NoContent,
     Operator,
@@ -133,9 +134,7 @@ UNION = Operator(
     implementation_version=1,
     step=step_union,
     arrange=_arrange_union,
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=FOLLOWS_INPUTS,
     state=StateUse(keeps=lambda node, append_only: "", content=NoContent(), fed=None, traces_in_recursion=0),
     wording=Wording(columns=OF_FIRST, text=lambda node: "", user_name=lambda node: None),

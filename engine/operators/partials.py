@@ -43,6 +43,7 @@ from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,
+    PLAIN_OUTPUT,
     ContentOfState,
     Fed,
     Growth,
@@ -193,9 +194,7 @@ PARTIAL_AGGREGATE = Operator(
     implementation_version=1,
     step=step_partial_aggregate,
     arrange=_arrange_partial,
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=FOLLOWS_INPUTS,
     state=NO_STATE,
     wording=Wording(
@@ -210,9 +209,7 @@ JOIN_PARTIALS = Operator(
     implementation_version=1,
     step=step_join_partials,
     arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=FOLLOWS_INPUTS,
     state=StateUse(
         keeps=lambda node, append_only: "the left's sums per group, and the right, by key",

@@ -21,7 +21,7 @@ from engine.model.event_time import TimedDeduplicate
 from engine.operators import node_texts
 from engine.operators.arrangement import add_broadcast, by_key
 from engine.operators.context import StepContext
-from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
+from engine.operators.descriptor import PLAIN_OUTPUT, Growth, NoContent, Operator, StateUse, Wording
 from engine.operators.event_time import drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
 from engine.operators.names import OF_FIRST
@@ -80,9 +80,7 @@ TIMED_DEDUPLICATE = Operator(
     implementation_version=1,
     step=step_timed_deduplicate,
     arrange=lambda node, inputs: add_broadcast(by_key(node.key, inputs[0])),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
     state=StateUse(keeps=_keeps, content=NoContent(), fed=None, traces_in_recursion=None),
     wording=Wording(

@@ -22,8 +22,8 @@ from engine.model.joins import Join
 from engine.model.node import Expression
 from engine.model.rows import Distinct, Map, Source
 from engine.operators.context import StepContext
+from engine.operators.differences import step_switched
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
-from engine.operators.feeds import step_switched
 from engine.operators.keys import ColocatedKey
 from engine.operators.output import step_output
 from engine.rows.hashing import slot_of

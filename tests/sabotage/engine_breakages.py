@@ -314,8 +314,9 @@ ENGINE = (
         (
             Edit(
                 "engine/operators/linear.py",
-                "    arrange=_arrange_union,\n    output=OutputFacts(\n        unique_key=lambda node, inputs: None,",
-                "    arrange=_arrange_union,\n    output=OutputFacts(\n        unique_key=lambda node, inputs: (0,),",
+                "    arrange=_arrange_union,\n    output=PLAIN_OUTPUT,\n",
+                "    arrange=_arrange_union,\n    output=OutputFacts(\n        unique_key=lambda node, inputs: (0,),\n"
+                "        comes_without_input=lambda node: False,\n        counts_errors=lambda node: False,\n    ),\n",
             ),
         ),
         (f"{TEST_DESCRIPTORS}::test_no_two_rows_have_the_unique_key_of_a_descriptor",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 FEEDS, COMPARING = "engine/operators/feeds.py", "engine/analysis/comparing.py"
+DIFFERENCES = "engine/operators/differences.py"
 FILLING_CIRCUIT, SWITCHING_CIRCUIT = "engine/analysis/filling_circuit.py", "engine/analysis/switching_circuit.py"
 PROJECT_MATCH, CONTEXT = "engine/analysis/project_match.py", "engine/operators/context.py"
 TESTS = "tests/engine/test_filling.py"
@@ -75,7 +76,7 @@ FILLING = (
         FILLED,
         (
             Edit(
-                FEEDS,
+                DIFFERENCES,
                 "zset.add([change, zset.as_schema(as_zset(left), zset.schema_of(node.types))])",
                 "zset.add([change, *[zset.as_schema(as_zset(left), zset.schema_of(node.types))] * 2])",
             ),
