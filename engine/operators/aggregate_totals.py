@@ -22,7 +22,7 @@ from engine.operators.aggregate_plan import (
     AggregatePlan,
     ArgumentSums,
     ExtremeOfArgument,
-    Ordered,
+    OrderedArgument,
 )
 from engine.operators.aggregate_values import GroupValues, encode_values
 from engine.operators.context import StepContext
@@ -57,7 +57,7 @@ class GroupTotals:
     sums: Int64s
     digits: Digits
     extremes: list[pa.Array]
-    values: dict[Ordered, GroupValues] = field(default_factory=dict)
+    values: dict[OrderedArgument, GroupValues] = field(default_factory=dict)
     """All values of the arguments of plan.values; empty until they are read."""
 
     @property

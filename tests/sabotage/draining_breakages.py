@@ -64,8 +64,8 @@ DRAINED = (
         (
             Edit(
                 DRAINING,
-                "    if len(outputs) < len(compared.readers):\n",
-                "    if len(outputs) > len(compared.readers):\n",
+                "    if len(outputs) < len(difference.readers):\n",
+                "    if len(outputs) > len(difference.readers):\n",
             ),
         ),
         (f"{IN_PROCESS}::test_a_reader_that_relies_on_a_unique_key_gets_its_rows_together",),
