@@ -126,7 +126,7 @@ class Database:
         return committed.read_description(path.resolve()).versions
 
     @staticmethod
-    def owner(path: Path) -> Identity:
+    def identity_of(path: Path) -> Identity:
         """The identity of the database, whatever its format. Any process may ask, whether the database is open or
         not."""
         try:
@@ -135,7 +135,7 @@ class Database:
             return other.owner
 
     @staticmethod
-    def look(path: Path) -> DatabaseFacts:
+    def facts(path: Path) -> DatabaseFacts:
         """What the database says of itself. Any process may ask, whether it is open or not. Raises OtherFormat and what `versions` raises."""
         path = path.resolve()
         present = committed.read_description(path)
@@ -143,7 +143,7 @@ class Database:
 
     @staticmethod
     def fence(path: Path, *, epoch: int, identity: Identity) -> FencedState:
-        """The step before `open`: durably ends every worker, fold and coordinator that may still change the database,
+        """Comes before `open`: durably ends every worker, fold and coordinator that may still change the database,
         and says which versions it can open. The coordinator fences all databases before it chooses a version. Otherwise a
         coordinator that has been replaced could open one version in some databases, while its successor, which has
         looked at all of them, opens another one in the rest; then the workers would have no version in common. Raises
@@ -179,25 +179,14 @@ class Database:
                     # What the earlier attempt has committed may not be on the disk yet. This commit syncs it.
                     described.save(writer, old)
                     return _known_handle(path, old, identity, epoch, fenced)
-                if version not in old.versions:
-                    raise UnknownVersion(path, version, old.versions)
-                if old.working is None:
-                    remove_layers(path)  # no process uses a layer any more, and the rollback may need the disk space
-                phase = phase_of(old, version, rolled)
-                if not isinstance(phase, Done):
-                    rolled = roll_back_piece(path, writer, old, version, epoch=epoch, phase=phase)
+                piece = _open_piece(path, writer, old, version, epoch=epoch, rolled=rolled)
+                if isinstance(piece, Rolled):
+                    rolled = piece
                     described.save(writer, rolled.description)
-                    continue
-                checksum = verify_record_set(path, writer, old, version)
-                record_parts.delete_all(writer, UNDO)
-                remove_layers(path)
-                new = with_working(path, replace(
-                    old, epoch=epoch, versions=(version,), boot=boot_id(), frozen=None, freezing=None,
-                    record_set_checksums=(checksum,),
-                ))  # fmt: skip
-                new = replace(new, opened=new.layers_made)
-                described.save(writer, new)
-                reached("open.undone", identity.worker)
+                else:
+                    new = piece
+                    described.save(writer, new)
+                    reached("open.undone", identity.worker)
         # A `create` that was killed may have made these folders without syncing them.
         for folder in (path.parent, path.parent.parent):
             durable.sync(folder)
@@ -331,7 +320,7 @@ class Database:
         )  # fmt: skip
 
     @contextmanager
-    def frozen(self) -> Iterator[FrozenRecords | None]:
+    def frozen_records(self) -> Iterator[FrozenRecords | None]:
         """What waits to be folded; None if nothing does. It stays as it is until the last piece of the fold. Raises StaleEpoch, NotOpen."""
         with ExitStack() as stack:
             present = committed.read_description(self.path)
@@ -371,7 +360,8 @@ class Database:
 
     @staticmethod
     def close_all() -> None:
-        """Closes every environment of this process. This is never necessary. Handles reopen them."""
+        """Closes every environment of this process, for tests alone, which open more of them than an address space holds. Handles reopen
+        them."""
         environments.close_all()
 
     def _check_open(self, present: Description) -> None:
@@ -437,6 +427,28 @@ def _in_folder(path: Path) -> Iterator[None]:
         if path.exists():
             raise
         raise NoDatabase(path) from fault
+
+
+def _open_piece(
+    path: Path, writer: Writer, old: Description, version: VersionId, *, epoch: int, rolled: Rolled | None
+) -> Rolled | Description:
+    """One transaction of an `open`: it rolls a piece back, or gives the description of the open database when the records are those of the
+    version. `rolled`: what the transaction before has left; None in the first one."""
+    if version not in old.versions:
+        raise UnknownVersion(path, version, old.versions)
+    if old.working is None:
+        remove_layers(path)  # no process uses a layer any more, and the rollback may need the disk space
+    phase = phase_of(old, version, rolled)
+    if not isinstance(phase, Done):
+        return roll_back_piece(path, writer, old, version, epoch=epoch, phase=phase)
+    checksum = verify_record_set(path, writer, old, version)
+    record_parts.delete_all(writer, UNDO)
+    remove_layers(path)
+    new = with_working(path, replace(
+        old, epoch=epoch, versions=(version,), boot=boot_id(), frozen=None, freezing=None,
+        record_set_checksums=(checksum,),
+    ))  # fmt: skip
+    return replace(new, opened=new.layers_made)
 
 
 def _known_handle(path: Path, present: Description, identity: Identity, epoch: int, fenced: int) -> Database:

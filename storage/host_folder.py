@@ -200,7 +200,7 @@ def _look_at(folder: Path) -> FoundDatabase | None:
     try:
         if not folder.exists() or not any(folder.iterdir()):
             return None
-        facts = Database.look(folder)
+        facts = Database.facts(folder)
         return FoundDatabase(worker, facts.identity, facts.versions, facts.disk_bytes, birth=birth)
     except OtherFormat as other:
         return FoundDatabase(worker, other.owner, versions=(), disk_bytes=0, fault=str(other), birth=birth)

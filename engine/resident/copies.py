@@ -131,10 +131,10 @@ class SlotCopier:
         """Divides the parts: those of these slots of which worker `to` has copies, and the others."""
         moving = [portion for portion in self._portions.get(to, ()) if portion.slots.intersection(slots) != NO_SLOTS]
         sent: set[PartOfTable] = set().union(*(portion.sent for portion in moving))
-        by_place: tuple[list[PartOfTable], list[PartOfTable]] = ([], [])
+        by_side: tuple[list[PartOfTable], list[PartOfTable]] = ([], [])
         for part in parts:
-            by_place[part not in sent].append(part)
-        return by_place
+            by_side[part not in sent].append(part)
+        return by_side
 
     # The destination
 
@@ -196,14 +196,16 @@ def _copies_of(peer: int, message: Copies, buffers: Sequence[Buffer]) -> list[hi
         keys = [bytes.fromhex(key) for key in message.keys]
         return [(key, memoryview(rows)) for key, rows in zip(keys, buffers, strict=True)]
     except ValueError as fault:
-        raise TaskLost(f"worker {peer} has sent copies that are none: {fault}") from None
+        raise TaskLost(
+            f"worker {peer} has sent copies whose keys are not hexadecimal, or not one for each buffer: {fault}"
+        ) from None
 
 
 def _check(peer: int, copies: list[hidden_copies.Copy], slots: SlotSet) -> None:
     try:
         hidden_copies.check_copies(copies, slots)
     except ValueError as fault:
-        raise TaskLost(f"worker {peer} has sent copies that are no state: {fault}") from None
+        raise TaskLost(f"worker {peer} has sent copies that are not runs of rows in their slots: {fault}") from None
 
 
 def _batches(copies: list[hidden_copies.Copy]) -> Iterable[list[hidden_copies.Copy]]:

@@ -100,7 +100,7 @@ class StoreAccess:
         last = self._last
         if last is None:
             return False
-        with database.frozen() as frozen:
+        with database.frozen_records() as frozen:
             raw_bytes = 0 if frozen is None else sum(len(key) + len(stored) for key, stored in frozen.items)
         return is_due_for_base(last, (raw_bytes,), live_bytes)
 

@@ -43,7 +43,7 @@ ENGINE = (
     ),
     Breakage(
         "no-memory-is-a-mistake",
-        "A worker whose memory does not suffice ends the run, as a mistake of ours would.",
+        "A worker whose memory does not suffice ends the run, as a bug in Stepwell would.",
         "goes on",
         (Edit(f"{WORKER}/coordinator_link.py", "faults.lost_without_memory(error, self._worker) or error", "error"),),
         (f"{END_TO_END}/test_fences.py::test_a_worker_without_memory_is_replaced",),

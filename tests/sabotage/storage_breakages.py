@@ -151,8 +151,8 @@ STORAGE = (
         (
             Edit(
                 DATABASE,
-                "            if version not in old.versions:\n",
-                "            if version.version not in [held.version for held in old.versions]:\n",
+                "    if version not in old.versions:\n",
+                "    if version.version not in [held.version for held in old.versions]:\n",
             ),
         ),
         (f"{TEST}::test_versions_of_one_number_are_distinguished",),
@@ -192,9 +192,9 @@ STORAGE = (
         (
             Edit(
                 DATABASE,
-                "                remove_layers(path)\n                new = with_working(path, replace(\n",
-                "                made = replace if old.working else (lambda old, **new: with_working(path, replace(old, **new)))\n"
-                "                new = (made(\n",
+                "    remove_layers(path)\n    new = with_working(path, replace(\n",
+                "    made = replace if old.working else (lambda old, **new: with_working(path, replace(old, **new)))\n"
+                "    new = (made(\n",
             ),
         ),
         (f"{TEST}::test_a_write_under_way_when_a_newer_epoch_opens_is_lost",),
@@ -204,7 +204,7 @@ STORAGE = (
         "`open` keeps a frozen layer that was never folded.",
         "6 two versions",
         (
-            Edit(DATABASE, "                remove_layers(path)\n                new", "                new"),
+            Edit(DATABASE, "    remove_layers(path)\n    new", "    new"),
             Edit(
                 DATABASE,
                 "boot=boot_id(), frozen=None, freezing=None,\n",

@@ -595,7 +595,7 @@ def test_a_database_in_another_format_is_refused(tmp_path: Path, monkeypatch: py
             errors.OtherFormat, match=r"is in format 2; .* reads only format 6.* `stepwell run --full-refresh`"
         ):
             look(tmp_path / PATH)
-    assert Database.owner(tmp_path / PATH) == ME  # so that it is not regarded as a database without an owner
+    assert Database.identity_of(tmp_path / PATH) == ME  # so that it is not regarded as a database without an owner
 
 
 def test_statistics_follow_the_live_records(tmp_path: Path) -> None:

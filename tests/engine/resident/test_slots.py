@@ -390,9 +390,9 @@ def test_copies_that_are_no_state_are_a_fault_of_the_order_which_names_their_sen
     ):
         theirs.take(0, Copies(slots=half, keys=(stored.hex(),), is_last=True), (b"rubbish",), lambda: destination)
         assert told[-1].fault is not None and said in told[-1].fault.name
-        assert "worker 0 has sent copies that are no state" in told[-1].fault.name
+        assert "worker 0 has sent copies that are not runs of rows in their slots" in told[-1].fault.name
     for keys, buffers in ((("no digits",), (b"",)), ((key.hex(),), ())):
-        with pytest.raises(TaskLost, match="worker 0 has sent copies that are none"):
+        with pytest.raises(TaskLost, match="worker 0 has sent copies whose keys are not hexadecimal"):
             theirs.take(0, Copies(slots=half, keys=keys, is_last=True), buffers, lambda: destination)
     with pytest.raises(TaskLost, match="worker 0 has stored copies that worker 1 has not sent"):
         theirs.take(0, CopyReceived(fault=None), (), lambda: destination)

@@ -48,7 +48,7 @@ def test_a_restored_database_goes_on(tmp_path: Path) -> None:
     database, chains = several(tmp_path / "database", store)
     version = chains[-1].version
     restore(store, chains[-1], path, ME, epoch=5)
-    facts = Database.look(path)
+    facts = Database.facts(path)
     assert (facts.identity, facts.versions) == (ME, (version,))
     assert committed(path) == committed(database.path)
     assert Database.owned_by_version(path)[version] == Database.owned_by_version(database.path)[version]
