@@ -37,7 +37,8 @@ class ExitCode(IntEnum):
 
 
 class Fault(Exception):
-    """`message` says what is wrong and where. `what_to_do` is the user's next action, or empty if the message says it already.
+    """The base of all faults. `message` says what is wrong and where. `what_to_do` is the user's next action, or empty if the message says it
+    already.
 
     Each class of faults has an `exit_code`, its own or its base's. A fault travels from a worker to the coordinator as the
     plain values of its attributes (engine/resident/faults.py)."""

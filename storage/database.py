@@ -95,8 +95,8 @@ class FrozenRecords:
 
 
 class Database:
-    """A handle: a path, an epoch and an identity. It holds no file and no lock, it survives a fork, and it is cheap to
-    make."""
+    """A handle of a database: its path, the number of the term that opened it (`epoch`, see base/term.py), and its identity. It holds no file
+    and no lock, it survives a fork, and it is cheap to make."""
 
     def __init__(self, path: Path, identity: Identity, epoch: int, opened: int) -> None:
         self.path = path

@@ -54,7 +54,7 @@ class MergeProgress:
 
 @dataclass(frozen=True)
 class Description:
-    """The fields of the module's docstring, and those that identify owners and handles. `check` states what holds
+    """The description of a database: the fields of the module's docstring, and those that identify owners and handles. `check` states what holds
     between them."""
 
     identity: Identity

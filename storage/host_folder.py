@@ -86,7 +86,8 @@ class StateLocation:
 
 @dataclass(frozen=True)
 class HostFolder:
-    """`root` has the file that names the folder, and `databases` a subfolder for each worker."""
+    """The folder in which a host keeps the databases of its workers. `root` has the file that names the folder, and `databases` a subfolder
+    for each worker."""
 
     root: Path
     databases: Path

@@ -32,8 +32,9 @@ from engine.operators.arrangement import Key
 
 @dataclass(frozen=True)
 class ChosenOutputs:
-    """`from_switch`: the Outputs of B that get only what their view puts out from the step of the switch on. `taken_back`: the Outputs of A
-    whose content is taken back in that step. `gradual`: what differs leaves in several steps (draining.py)."""
+    """How the outputs are led over for which a user has chosen something else than the comparison of whole contents. `from_switch`: the
+    Outputs of B that get only what their view puts out from the step of the switch on. `taken_back`: the Outputs of A whose content is taken
+    back in that step. `gradual`: what differs leaves in several steps (draining.py)."""
 
     from_switch: frozenset[int] = frozenset()
     taken_back: frozenset[int] = frozenset()
@@ -53,8 +54,9 @@ rows once more."""
 
 
 class Comparing:
-    """`numbers_before`, `numbers_now`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B that get all content of their view,
-    because A does not write their topic. `outputs`: see ChosenOutputs. `frozen`: why nodes of A are (release.py). `had`: see NamesHad."""
+    """The comparison of the previous project A with the next project B, from which the circuits of a transition are made. `numbers_before`,
+    `numbers_now`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B that get all content of their view, because A does
+    not write their topic. `outputs`: see ChosenOutputs. `frozen`: why nodes of A are (release.py). `had`: see NamesHad."""
 
     def __init__(
         self,

@@ -80,8 +80,9 @@ class OutputTakenBack:
 
 @dataclass(frozen=True, kw_only=True)
 class FillingPrograms:
-    """`levels`: how many levels the feeds have. `differences`: what readers of changed views get. `taken_back`: the contents beside them.
-    `young`: the numbers whose tables are to be cleared if the transition is given up. `gone`: those to be cleared when it is settled."""
+    """All programs of one transition, with what its differences are and what is cleared after it. `levels`: how many levels the feeds have.
+    `differences`: what readers of changed views get. `taken_back`: the contents beside them. `young`: the numbers whose tables are to be
+    cleared if the transition is given up. `gone`: those to be cleared when it is settled."""
 
     present: Program
     filling: Program

@@ -29,7 +29,7 @@ def filling_program(comparing: Comparing) -> Program:
 
 
 class _FillingCircuit:
-    """`made`: where each young node is, by its index in B."""
+    """The circuit of the steps that fill young nodes, while it is made. `made`: where each young node is, by its index in B."""
 
     def __init__(self, comparing: Comparing) -> None:
         self.comparing = comparing

@@ -28,8 +28,9 @@ def switching_program(comparing: Comparing) -> Program:
 
 
 class _SwitchingCircuit:
-    """`raw`: where each node of B is, which puts out its change. `switched`: by view and reader, what the reader gets in its place. `whole`: the
-    nodes that give all content of a view to a new topic, and so begin in this step."""
+    """The circuit of the step of the switch, while it is made. `raw`: where each node of B is, which puts out its change. `switched`: by view
+    and reader, what the reader gets in its place. `whole`: the nodes that give all content of a view to a new topic, and so begin in this
+    step."""
 
     def __init__(self, comparing: Comparing) -> None:
         self.comparing, self.into = comparing, Growing()

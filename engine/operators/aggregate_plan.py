@@ -97,7 +97,8 @@ class ExtremeOfArgument:
 
 @dataclass(frozen=True, kw_only=True)
 class AggregatePlan:
-    """`sums`: the number of sums. Sum 0 is the count of rows. `digit_sums`: the number of sums in the trace of digits."""
+    """How the calls of one Aggregate are computed: the accumulators that they share, and where these are stored. `sums`: the number of sums.
+    Sum 0 is the count of rows. `digit_sums`: the number of sums in the trace of digits."""
 
     group: tuple[Column, ...]
     calls: tuple[AggregateCall, ...]

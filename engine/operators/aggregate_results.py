@@ -32,7 +32,8 @@ from engine.operators.aggregate_values import decode_values
 
 
 class Result(NamedTuple):
-    """`fits` is False for the groups whose value the result's type cannot hold. There the column is null."""
+    """The values of one call, one for each group. `fits` is False for the groups whose value the result's type cannot hold. There the column
+    is null."""
 
     column: pa.Array
     fits: Bools

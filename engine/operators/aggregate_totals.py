@@ -51,8 +51,9 @@ class GroupKeys:
 
 @dataclass
 class GroupTotals:
-    """`sums[i, g]`: sum i of group g. `digits`: their group numbers are g * plan.digit_sums + number. `extremes[i]`: the encoded values of
-    plan.extremes[i], one per group. They are int64 without nulls (ABOVE_ALL or BELOW_ALL if a group has no value), or binary with nulls."""
+    """The accumulators of all groups that a step reads or changes. `sums[i, g]`: sum i of group g. `digits`: their group numbers are g *
+    plan.digit_sums + number. `extremes[i]`: the encoded values of plan.extremes[i], one per group. They are int64 without nulls (ABOVE_ALL or
+    BELOW_ALL if a group has no value), or binary with nulls."""
 
     sums: Int64s
     digits: Digits

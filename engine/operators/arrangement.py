@@ -32,7 +32,8 @@ Exchange = Key | Everyone | None
 
 @dataclass(frozen=True)
 class Arrangement:
-    """`exchanges[i]`: how input i is exchanged. `colocation`: the co-location key of the output."""
+    """Where the rows of a node lie: the exchanges before it, and the columns by whose hash its output lies on the workers. `exchanges[i]`:
+    how input i is exchanged. `colocation`: the co-location key of the output."""
 
     exchanges: tuple[Exchange, ...]
     colocation: Key | None

@@ -38,7 +38,8 @@ class NoContent:
 
 @dataclass(frozen=True)
 class ContentOfInput(Generic[N]):
-    """`apply(node, content)` computes the content of the output from that of the operator's one input. Both are Z-sets."""
+    """The content follows from that of the one input. `apply(node, content)` computes the content of the output from that of the operator's
+    one input. Both are Z-sets."""
 
     apply: Callable[[N, pa.Table], pa.Table]
 
@@ -167,8 +168,10 @@ class Wording(Generic[N]):
 
 @dataclass(frozen=True, kw_only=True)
 class Operator(Generic[N]):
-    """`implementation_version`: rises when the operator's results, or what its traces hold, change for the same inputs. State that
-    another version has made is then not kept (engine/analysis/identity.py).
+    """The descriptor of one kind of node.
+
+    `implementation_version`: rises when the operator's results, or what its traces hold, change for the same inputs. State that another version
+    has made is then not kept (engine/analysis/identity.py).
     `step`: computes the change of the output from the changes of the inputs; None for a source, whose rows are read and not computed.
     `arrange(node, co-location keys of the inputs)`: the exchanges before the operator, and the co-location key of its output."""
 

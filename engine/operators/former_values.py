@@ -35,8 +35,9 @@ class KeyedMessages(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """`last`: the message that is the row after the step, for each key that has one. `sources[column]`: the message that has the column's value,
-    for each of `last`, or FROM_BEFORE. `malformed`: the messages that lack a value which no row has."""
+    """What the messages of a step lead to, for all of its keys. `last`: the message that is the row after the step, for each key that has
+    one. `sources[column]`: the message that has the column's value, for each of `last`, or FROM_BEFORE. `malformed`: the messages that lack a
+    value which no row has."""
 
     last: Int64s
     sources: dict[int, Int64s]

@@ -36,7 +36,9 @@ class Naming:
 
 @dataclass(frozen=True)
 class ColumnNames(Generic[N]):
-    """`output(node, names of the inputs, naming)`: of the columns of the output. Those at the end that have no name may be left out.
+    """How the columns of an operator's output are named, and those that its expressions read.
+
+    `output(node, names of the inputs, naming)`: of the columns of the output. Those at the end that have no name may be left out.
     `read(names of the inputs)`: of the columns that the expressions of the node call `c0`, `c1`, ..."""
 
     output: Callable[[N, Sequence[Names], Naming], Names]

@@ -28,7 +28,7 @@ from engine.operators.names import OF_FIRST
 from engine.rows import zset
 from engine.state.forgetting import forget, select_rows
 
-MOMENT = pa.timestamp("us")
+EXPIRY_TYPE = pa.timestamp("us")
 """The type of the time at which a key is forgotten. The time is null if it never is."""
 
 
@@ -39,7 +39,7 @@ def step_timed_deduplicate(node: TimedDeduplicate, inputs: Sequence[pa.Table], c
     mark = mark_of(told)
     delta = drop_late(zset.consolidate(rows), node.time, mark, context)
     key, width = context.key(0, node.key), len(node.key)
-    trace = context.trace(0, [*(node.types[column] for column in node.key), MOMENT], range(width))
+    trace = context.trace(0, [*(node.types[column] for column in node.key), EXPIRY_TYPE], range(width))
     fresh = zset.empty(node.types)
     if delta.num_rows:
         keys, hashes, group = distinct_keys(delta, node.key, key.hashes(delta))
@@ -64,11 +64,11 @@ def step_timed_deduplicate(node: TimedDeduplicate, inputs: Sequence[pa.Table], c
 
 def _forgotten_at(node: TimedDeduplicate, rows: pa.Table) -> pa.Array:
     if node.lifetime_us is None:
-        return pa.nulls(rows.num_rows, MOMENT)
+        return pa.nulls(rows.num_rows, EXPIRY_TYPE)
     times, valid = times_of(rows.column(node.time))
     if node.null_time_us is not None:
         times, valid = np.where(valid, times, node.null_time_us), np.ones(len(valid), np.bool_)
-    return pa.array(times + node.lifetime_us, mask=~valid).cast(MOMENT)
+    return pa.array(times + node.lifetime_us, mask=~valid).cast(EXPIRY_TYPE)
 
 
 def _keeps(node: TimedDeduplicate, append_only: bool) -> str:

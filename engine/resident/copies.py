@@ -40,7 +40,8 @@ STORE_BYTES = 2 << 20
 
 @dataclass(frozen=True)
 class _Portion:
-    """`left`: what is still to be copied. `sent`: what was. While an order is carried out, a thread changes both."""
+    """A portion of slots, of which the source sends copies. `left`: what is still to be copied. `sent`: what was. While an order is carried
+    out, a thread changes both."""
 
     pin: Pin
     left: deque[PartOfTable]

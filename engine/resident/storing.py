@@ -50,7 +50,7 @@ SPOOL_BYTES_MIN = 64 << 20
 
 @dataclass
 class StoreAccess:
-    """`place`: None if the pipeline has no store. `epoch`: the number of the worker's term."""
+    """One worker's way to the checkpoint store. `place`: None if the pipeline has no store. `epoch`: the number of the worker's term."""
 
     place: StorePlace | None
     folder: HostFolder

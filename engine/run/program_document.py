@@ -25,8 +25,9 @@ PROGRAM_FORMAT: Literal[1] = 1
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramDocument:
-    """`sources`: of the program. `clears`: the numbers of the nodes whose tables are removed in the first step of the program, because an
-    attempt that was given up may have left some. `made_with`: the revisions of what it computes with, in the release that has made it."""
+    """A program with its sources, as it is recorded. `sources`: of the program. `clears`: the numbers of the nodes whose tables are removed
+    in the first step of the program, because an attempt that was given up may have left some. `made_with`: the revisions of what it computes
+    with, in the release that has made it."""
 
     program: Program
     sources: tuple[SourceTable, ...]

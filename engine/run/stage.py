@@ -72,7 +72,8 @@ def _idle_inputs(circuit: Circuit, idle: frozenset[str]) -> dict[int, frozenset[
 
 @dataclass(frozen=True)
 class StageResult:
-    """`sent`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node."""
+    """The result of one stage on one worker. `sent`: for each worker to which something is sent, the rows of each channel. `output`: the
+    messages for Kafka, by Output node."""
 
     sent: Mapping[int, Mapping[Channel, pa.Table]]
     output: Mapping[int, pa.Table]

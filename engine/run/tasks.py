@@ -48,7 +48,8 @@ class InputReader(Protocol):
 
 
 class Readers(NamedTuple):
-    """`again`: makes the reader of what is read again, or gives the one that was made."""
+    """The readers of a step. `present`: reads the ranges of the division. `again`: makes the reader of what is read again, or gives the one that
+    was made."""
 
     present: InputReader
     again: Callable[[], InputReader]

@@ -100,8 +100,8 @@ FUNCTIONS = (
         (
             Edit(
                 "engine/expressions/functions/sequences.py",
-                "        moment = at(len(found))\n",
-                "        moment = _months_later(moment, step) if monthly else at(len(found))\n",
+                "        time_us = at(len(found))\n",
+                "        time_us = _months_later(time_us, step) if monthly else at(len(found))\n",
             ),
         ),
         (

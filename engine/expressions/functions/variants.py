@@ -203,7 +203,7 @@ def _scalars(kind: pa.DataType) -> Scalars:
     if pa.types.is_decimal(kind):
         return _decimals(kind.precision, kind.scale)
     if pa.types.is_timestamp(kind):
-        return _moments() if kind.tz else {str: lambda text: timestamps.timestamp_ntz_us(text, zone="ignored")}
+        return _timestamps() if kind.tz else {str: lambda text: timestamps.timestamp_ntz_us(text, zone="ignored")}
     return _OTHERS[kind]
 
 
@@ -243,7 +243,7 @@ def _decimals(precision: int, scale: int) -> Scalars:
     }
 
 
-def _moments() -> Scalars:
+def _timestamps() -> Scalars:
     """Numbers are seconds."""
 
     def in_range(us: int) -> int | None:

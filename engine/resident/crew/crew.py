@@ -63,15 +63,16 @@ _log = structlog.get_logger("engine.resident.crew")
 
 @dataclass(frozen=True)
 class CrewLimits:
-    """`register_s`: how long it may take until tasks have registered for all workers, in seconds. `liveness`: see liveness.py."""
+    """How long a crew waits for its workers. `register_s`: how long it may take until tasks have registered for all workers, in seconds.
+    `liveness`: see liveness.py."""
 
     register_s: float
     liveness: LivenessLimits
 
 
 class Crew:
-    """`tasks`: how many tasks the start needs. The other orders are in `recruiting`, `steps`, `checkpoints`,
-    `programs`, `slots` and `store`."""
+    """The workers of one term, as the coordinator sees them. `tasks`: how many tasks the start needs. The other orders are in `recruiting`,
+    `steps`, `checkpoints`, `programs`, `slots` and `store`."""
 
     def __init__(
         self,

@@ -26,7 +26,8 @@ _ANSWERED: dict[type[Answer], type[Order[Any]]] = {}
 
 
 class Message(BaseModel):
-    """`kind`: the name of the class, as it travels in a frame: `run_step` of RunStep."""
+    """The base of all messages between the coordinator and workers. `kind`: the name of the class, as it travels in a frame: `run_step` of
+    RunStep."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: ClassVar[str] = ""

@@ -20,7 +20,7 @@ from engine.run.tasks import PeerFailed, Readers, StepTask
 
 @dataclass(frozen=True, kw_only=True)
 class StepOrders:
-    """`progress`: what the heartbeat reports of the step."""
+    """The orders to run steps, to pause and to go on. `progress`: what the heartbeat reports of the step."""
 
     state: WorkerState
     control: CoordinatorLink

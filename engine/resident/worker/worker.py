@@ -51,7 +51,7 @@ BETWEEN_ORDERS = "wait"
 
 
 class Worker:
-    """`make_reader` makes a reader of Kafka."""
+    """One worker in its process. `make_reader` makes a reader of Kafka."""
 
     def __init__(
         self,
