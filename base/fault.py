@@ -1,7 +1,7 @@
 """The base of every fault that is reported to a user, and the exit codes of the commands.
 
 A fault is something in the world that stops a run: the project, the data, Kafka, the state, the machine. It says what is wrong and where, and
-what to do next. A mistake of Stepwell's own is an assertion or any other exception, never a fault: commands show its stack trace and end with
+what to do next. A bug in Stepwell is an assertion or any other exception, never a fault: commands show its stack trace and end with
 `ExitCode.INTERNAL`.
 """
 
@@ -15,7 +15,7 @@ class ExitCode(IntEnum):
 
     OK = 0
     INTERNAL = 1
-    """A mistake of Stepwell's own: please report it."""
+    """A bug in Stepwell: please report it."""
     USAGE = 2
     """The command line is wrong."""
     PROJECT = 3
@@ -37,7 +37,8 @@ class ExitCode(IntEnum):
 
 
 class Fault(Exception):
-    """`message` says what is wrong and where. `what_to_do` is the user's next action, or empty if the message says it already.
+    """The base of all faults. `message` says what is wrong and where. `what_to_do` is the user's next action, or empty if the message says it
+    already.
 
     Each class of faults has an `exit_code`, its own or its base's. A fault travels from a worker to the coordinator as the
     plain values of its attributes (engine/resident/faults.py)."""
@@ -65,5 +66,5 @@ def with_advice(message: str, what_to_do: str) -> str:
 
 
 def exit_code_of(error: BaseException) -> ExitCode | None:
-    """The exit code of a fault; None for any other exception, which is a mistake of Stepwell's own."""
+    """The exit code of a fault; None for any other exception, which is a bug in Stepwell."""
     return error.exit_code if isinstance(error, Fault) else None

@@ -31,7 +31,7 @@ class InvalidTransition(AssertionError):
 
 
 class Machine(Generic[Phase]):
-    """`phase`: the present one. `story`: the last changes of the phase, the oldest first."""
+    """A state machine with its present phase. `phase`: the present one. `story`: the last changes of the phase, the oldest first."""
 
     def __init__(self, phase: Phase) -> None:
         self.phase = phase

@@ -24,7 +24,7 @@ _RANGE = struct.Struct(">II")
 
 @dataclass(frozen=True)
 class SlotSet:
-    """Ranges that ascend and do not touch each other."""
+    """A set of slots, as ranges that ascend and do not touch each other."""
 
     ranges: Ranges
 

@@ -1,7 +1,8 @@
 """The term of a process: which start of the pipeline it belongs to, and which attempt of that start.
 
 Every start claims a higher epoch, and every recovery within an epoch is a new attempt. What belongs to a lower term is rejected: by a database,
-by the coordinator and by workers. A database stores the term as one number, which it calls its epoch.
+by the coordinator and by workers. A database stores the term as one number (`Term.number`). The stored description, and so storage/, has it
+under the name `epoch`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ ATTEMPTS_MAX = 1 << 20
 
 
 class Term(NamedTuple):
-    """Terms are ordered by epoch, then by attempt."""
+    """A start of the pipeline, and an attempt of that start. Terms are ordered by epoch, then by attempt."""
 
     epoch: int
     attempt: int

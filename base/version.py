@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, order=True)
 class VersionId:
-    """`version` is the checkpoint's number, and `step` is the first step that it does not hold; neither is negative. `checkpoint_id` is
-    unique for each attempt at a checkpoint.
+    """The name of a complete checkpoint. `version` is the checkpoint's number, and `step` is the first step that it does not hold; neither is
+    negative. `checkpoint_id` is unique for each attempt at a checkpoint.
 
     Raises ValueError if a number is negative."""
 

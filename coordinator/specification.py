@@ -17,7 +17,7 @@ from engine.analysis.marking import Marks
 from engine.analysis.release import ImplementationVersions, implementation_versions_of
 from engine.model.circuit import Circuit
 from engine.model.layout import SHARDS_FIXED, DynamicShards, FixedShards, Policy
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import SourceFormat, TableFormat
 from io_kafka.formats.encodings import WithRegistry

@@ -67,9 +67,9 @@ StepPoint = Literal[
     "step.begun",
     "source.read",
     "source.done",
-    "region.before",
-    "region.inside",  # the whole step is in the open transaction of a worker's database
-    "region.committed",
+    "stages.before",
+    "stages.inside",  # the whole step is in the open transaction of a worker's database
+    "stages.committed",
     "step.gathered",
     "output.begun",  # of a new step; the output of a replayed step is only compared
     "output.half",
@@ -107,7 +107,7 @@ StorePoint = Literal[
 ]
 CopyPoint = Literal[
     "copy.sent",  # a part of what a live change copies has left its source
-    "stage.inside",
+    "copies.inside",
 ]
 LayoutPoint = Literal[
     "layout.intended",

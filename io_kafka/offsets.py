@@ -39,7 +39,7 @@ class OffsetRange:
         return self.end - self.start
 
     def check(self) -> None:
-        """Asserts the invariant; a failure is a mistake of Stepwell's own."""
+        """Asserts the invariant; a failure is a bug in Stepwell."""
         assert self.topic, "a range without a topic"
         assert self.partition >= 0, f"{self}: negative partition"
         assert 0 <= self.start <= self.end, f"{self}: not 0 <= start <= end"

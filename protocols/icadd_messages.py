@@ -19,8 +19,8 @@ Route = Callable[[Key], Worker]
 
 @dataclass(frozen=True)
 class Reassignment:
-    """`route` is F'. `old` are the workers that F can name; only they can have state. `members` are all that give records to the region while
-    the change lasts: the old workers and the new ones."""
+    """The change of a region from the route F to the route F'. `route` is F'. `old` are the workers that F can name; only they can have
+    state. `members` are all that give records to the region while the change lasts: the old workers and the new ones."""
 
     route: Route
     old: frozenset[Worker]

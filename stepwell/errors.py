@@ -81,7 +81,7 @@ class OwnMistake(ProjectError):
         frames = traceback.extract_tb(error.__traceback__)
         place = f" at {'/'.join(Path(frames[-1].filename).parts[-2:])}:{frames[-1].lineno}" if frames else ""
         made = cls(
-            f"Stepwell fails here, which is a mistake of ours: {type(error).__name__}: {error}{place}",
+            f"Here is a bug in Stepwell: {type(error).__name__}: {error}{place}",
             "Please report it with this text and the definition. Until it is fixed, write this part in another way.",
             view=view,
             location=location,

@@ -23,8 +23,8 @@ from storage import durable, environments, records
 from storage.description import Description
 from storage.environments import REPLACED_MAX, Environment, Gone, Reader, Replaced, Usage, Writer
 from storage.errors import CorruptRecord, NoDatabase, OtherFormat, StorageFull
-from storage.exchange import ExchangeUnsupported, exchange
-from storage.paced import Unwanted
+from storage.paced_writes import Unwanted
+from storage.swap_folders import SwapUnsupported, swap_folders
 
 COMMITTED = "committed"
 
@@ -110,11 +110,11 @@ def compact(
                 if old.usage().transactions != written:
                     return False
                 with environments.lock_writer(copy, epoch):  # so that nobody writes to it before its name is durable
-                    exchange(path / COMMITTED, copy)
+                    swap_folders(path / COMMITTED, copy)
                     durable.sync(path)
         reached("compact.exchanged", worker)
         return True
-    except (Replaced, ExchangeUnsupported, Unwanted, StorageFull):
+    except (Replaced, SwapUnsupported, Unwanted, StorageFull):
         return False  # nothing was changed
     except Gone as gone:
         if gone.folder != copy:

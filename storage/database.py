@@ -34,11 +34,10 @@ from typing import TypeVar
 from base.slots import SlotSet
 from base.version import EMPTY, VersionId
 from faults.points import reached
-from storage import committed, durable, environments, folding, keys, parts, records
+from storage import committed, durable, environments, folding, keys, record_parts, records
 from storage import description as described
 from storage.committed import COMMITTED
 from storage.description import RECORDS, UNDO, Description, MergeProgress
-from storage.drafts import new_database
 from storage.environments import Environment, Gone, Reader, Writer
 from storage.errors import (
     CheckpointPending,
@@ -51,8 +50,9 @@ from storage.errors import (
 )
 from storage.identity import DatabaseFacts, Identity
 from storage.layer_folders import COMPACT, disk_bytes, remove_layers, with_working
-from storage.parts import PartedLayer
+from storage.new_database import new_database
 from storage.pins import Pin
+from storage.record_parts import PartedLayer
 from storage.rollback import Done, Rolled, phase_of, roll_back_piece, verify_record_set
 from storage.transaction import Layer, Transaction
 from storage.undo import UndoLayer
@@ -95,8 +95,8 @@ class FrozenRecords:
 
 
 class Database:
-    """A handle: a path, an epoch and an identity. It holds no file and no lock, it survives a fork, and it is cheap to
-    make."""
+    """A handle of a database: its path, the number of the term that opened it (`epoch`, see base/term.py), and its identity. It holds no file
+    and no lock, it survives a fork, and it is cheap to make."""
 
     def __init__(self, path: Path, identity: Identity, epoch: int, opened: int) -> None:
         self.path = path
@@ -126,7 +126,7 @@ class Database:
         return committed.read_description(path.resolve()).versions
 
     @staticmethod
-    def owner(path: Path) -> Identity:
+    def identity_of(path: Path) -> Identity:
         """The identity of the database, whatever its format. Any process may ask, whether the database is open or
         not."""
         try:
@@ -135,7 +135,7 @@ class Database:
             return other.owner
 
     @staticmethod
-    def look(path: Path) -> DatabaseFacts:
+    def facts(path: Path) -> DatabaseFacts:
         """What the database says of itself. Any process may ask, whether it is open or not. Raises OtherFormat and what `versions` raises."""
         path = path.resolve()
         present = committed.read_description(path)
@@ -143,7 +143,7 @@ class Database:
 
     @staticmethod
     def fence(path: Path, *, epoch: int, identity: Identity) -> FencedState:
-        """The step before `open`: durably ends every worker, fold and coordinator that may still change the database,
+        """Comes before `open`: durably ends every worker, fold and coordinator that may still change the database,
         and says which versions it can open. The coordinator fences all databases before it chooses a version. Otherwise a
         coordinator that has been replaced could open one version in some databases, while its successor, which has
         looked at all of them, opens another one in the rest; then the workers would have no version in common. Raises
@@ -179,25 +179,14 @@ class Database:
                     # What the earlier attempt has committed may not be on the disk yet. This commit syncs it.
                     described.save(writer, old)
                     return _known_handle(path, old, identity, epoch, fenced)
-                if version not in old.versions:
-                    raise UnknownVersion(path, version, old.versions)
-                if old.working is None:
-                    remove_layers(path)  # no process uses a layer any more, and the rollback may need the disk space
-                phase = phase_of(old, version, rolled)
-                if not isinstance(phase, Done):
-                    rolled = roll_back_piece(path, writer, old, version, epoch=epoch, phase=phase)
+                piece = _open_piece(path, writer, old, version, epoch=epoch, rolled=rolled)
+                if isinstance(piece, Rolled):
+                    rolled = piece
                     described.save(writer, rolled.description)
-                    continue
-                checksum = verify_record_set(path, writer, old, version)
-                parts.delete_all(writer, UNDO)
-                remove_layers(path)
-                new = with_working(path, replace(
-                    old, epoch=epoch, versions=(version,), boot=boot_id(), frozen=None, freezing=None,
-                    record_set_checksums=(checksum,),
-                ))  # fmt: skip
-                new = replace(new, opened=new.layers_made)
-                described.save(writer, new)
-                reached("open.undone", identity.worker)
+                else:
+                    new = piece
+                    described.save(writer, new)
+                    reached("open.undone", identity.worker)
         # A `create` that was killed may have made these folders without syncing them.
         for folder in (path.parent, path.parent.parent):
             durable.sync(folder)
@@ -310,15 +299,15 @@ class Database:
             return old
         if old.merge_progress is None:
             single = replace(old, versions=(old.last,), record_set_checksums=old.record_set_checksums[-1:])
-            if parts.delete_all(writer, UNDO):
+            if record_parts.delete_all(writer, UNDO):
                 return single  # the merge waits: pages that a transaction frees are usable from the second one after it
             return replace(single, merge_progress=MergeProgress("", old.table_bytes, old.record_set_checksums[-1]))
         folder = self.path / old.frozen
-        place = f"the frozen layer {folder} ({old.freezing})"
+        layer_name = f"the frozen layer {folder} ({old.freezing})"
         try:
             with environments.open_environment(folder, synced=False) as frozen, frozen.read() as reader:
                 progress, done = folding.merge_piece(
-                    writer, reader, old.merge_progress, place, sum(old.table_bytes.values())
+                    writer, reader, old.merge_progress, layer_name, sum(old.table_bytes.values())
                 )
         except Gone:
             raise NotOpen(self.path, self.epoch, "its frozen layer has been removed by another `open`") from None
@@ -331,7 +320,7 @@ class Database:
         )  # fmt: skip
 
     @contextmanager
-    def frozen(self) -> Iterator[FrozenRecords | None]:
+    def frozen_records(self) -> Iterator[FrozenRecords | None]:
         """What waits to be folded; None if nothing does. It stays as it is until the last piece of the fold. Raises StaleEpoch, NotOpen."""
         with ExitStack() as stack:
             present = committed.read_description(self.path)
@@ -344,8 +333,8 @@ class Database:
                 reader = stack.enter_context(own.read())
             except Gone:
                 raise NotOpen(self.path, self.epoch, "its frozen layer was folded or removed meanwhile") from None
-            place = f"the frozen layer {own.folder} ({present.freezing})"
-            layer = Layer(own, reader, b"", place)
+            layer_name = f"the frozen layer {own.folder} ({present.freezing})"
+            layer = Layer(own, reader, b"", layer_name)
             items = ((key, layer.decode(key, stored, "always")) for key, stored in reader.items(b""))
             yield FrozenRecords(present.last, present.freezing, items)
 
@@ -371,7 +360,8 @@ class Database:
 
     @staticmethod
     def close_all() -> None:
-        """Closes every environment of this process. This is never necessary. Handles reopen them."""
+        """Closes every environment of this process, for tests alone, which open more of them than an address space holds. Handles reopen
+        them."""
         environments.close_all()
 
     def _check_open(self, present: Description) -> None:
@@ -395,8 +385,8 @@ class Database:
         layers = []
         for name in names:
             own = stack.enter_context(environments.open_environment(self.path / name, synced=False))
-            place = f"the layer {self.path / name} (after {present.last})"
-            layers.append(Layer(own, stack.enter_context(own.read()), b"", place))
+            layer_name = f"the layer {self.path / name} (after {present.last})"
+            layers.append(Layer(own, stack.enter_context(own.read()), b"", layer_name))
         return (*layers, _committed_layer(self.path, environment, reader, present))
 
     def _enter_writing(self, stack: ExitStack) -> tuple[Writer, tuple[Layer, ...]]:
@@ -437,6 +427,28 @@ def _in_folder(path: Path) -> Iterator[None]:
         if path.exists():
             raise
         raise NoDatabase(path) from fault
+
+
+def _open_piece(
+    path: Path, writer: Writer, old: Description, version: VersionId, *, epoch: int, rolled: Rolled | None
+) -> Rolled | Description:
+    """One transaction of an `open`: it rolls a piece back, or gives the description of the open database when the records are those of the
+    version. `rolled`: what the transaction before has left; None in the first one."""
+    if version not in old.versions:
+        raise UnknownVersion(path, version, old.versions)
+    if old.working is None:
+        remove_layers(path)  # no process uses a layer any more, and the rollback may need the disk space
+    phase = phase_of(old, version, rolled)
+    if not isinstance(phase, Done):
+        return roll_back_piece(path, writer, old, version, epoch=epoch, phase=phase)
+    checksum = verify_record_set(path, writer, old, version)
+    record_parts.delete_all(writer, UNDO)
+    remove_layers(path)
+    new = with_working(path, replace(
+        old, epoch=epoch, versions=(version,), boot=boot_id(), frozen=None, freezing=None,
+        record_set_checksums=(checksum,),
+    ))  # fmt: skip
+    return replace(new, opened=new.layers_made)
 
 
 def _known_handle(path: Path, present: Description, identity: Identity, epoch: int, fenced: int) -> Database:

@@ -31,7 +31,7 @@ fixed, and a database did not say which of them it owned; in format 4 distinct v
 sort keys ended otherwise."""
 
 # Every key of the committed environment begins with the prefix of its key space: m description, r records, u undo log,
-# p parts (parts.py).
+# p parts (record_parts.py).
 DESCRIPTION_KEY = b"m"
 RECORDS = b"r"
 UNDO = b"u"
@@ -54,7 +54,7 @@ class MergeProgress:
 
 @dataclass(frozen=True)
 class Description:
-    """The fields of the module's docstring, and those that identify owners and handles. `check` states what holds
+    """The description of a database: the fields of the module's docstring, and those that identify owners and handles. `check` states what holds
     between them."""
 
     identity: Identity

@@ -36,7 +36,7 @@ import lmdb
 
 from storage import durable
 from storage.errors import CorruptFile, DiskRoom, ForkedWhileOpen, StorageError, StorageFull
-from storage.paced import write_paced
+from storage.paced_writes import write_paced
 from storage.writers import hold_lock
 
 DATA_FILE = "data.mdb"

@@ -83,12 +83,12 @@ class CheckpointPending(StorageError):
 
 
 class CorruptRecord(StorageError):
-    """A checksum does not match. Nothing was changed. `place` names the layer, the version and the path as far as they
+    """A checksum does not match. Nothing was changed. `layer_name` names the layer, the version and the path as far as they
     are known."""
 
-    def __init__(self, place: str, key: bytes) -> None:
+    def __init__(self, layer_name: str, key: bytes) -> None:
         super().__init__(
-            f"A record of {place} does not match its checksum: key {describe_key(key)}. The disk or the memory is "
+            f"A record of {layer_name} does not match its checksum: key {describe_key(key)}. The disk or the memory is "
             "failing, or another program has written to the file.",
             "Keep a copy of the folder, then rebuild the state with `stepwell run --full-refresh`.",
         )

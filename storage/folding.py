@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from storage import keys, parts, records, undo
+from storage import keys, record_parts, records, undo
 from storage.description import RECORDS, UNDO, MergeProgress
 from storage.environments import Reader, Writer
 from storage.errors import CorruptRecord
@@ -43,15 +43,15 @@ def put_first(writer: Writer, stored: Mapping[bytes, bytes]) -> int:
 
 
 def merge_piece(
-    writer: Writer, layer: Reader, progress: MergeProgress, place: str, live_bytes: int
+    writer: Writer, layer: Reader, progress: MergeProgress, layer_name: str, live_bytes: int
 ) -> tuple[MergeProgress, bool]:
     """Merges the layer's next records. The first walk removes what they delete or replace, and the second one writes
-    them. Errors call the layer `place`. `live_bytes` is the size of the version before. Returns the progress after this
+    them. Errors call the layer `layer_name`. `live_bytes` is the size of the version before. Returns the progress after this
     piece, and whether the merge has ended. Raises CorruptRecord, at which the caller's transaction aborts."""
     size = max(live_bytes, sum(progress.table_bytes.values()))  # a state may grow much in one checkpoint
     committed = CommittedRecords(writer, size if live_bytes else 0)
     left = layer.items_from(bytes.fromhex(progress.next_key), b"")
-    sized = committed.find_absent(left, place) if progress.cleared else committed.obsolete(left)
+    sized = committed.find_absent(left, layer_name) if progress.cleared else committed.obsolete(left)
     batch, next_key = _batch(sized, size)
     for key, stored in batch:
         if progress.cleared:
@@ -82,11 +82,11 @@ def clear_for_undo(writer: Writer, next_key: bytes, live_bytes: int) -> tuple[di
     return committed.size_changes, following
 
 
-def undo_piece(writer: Writer, place: str, live_bytes: int) -> tuple[dict[int, int], bool]:
+def undo_piece(writer: Writer, layer_name: str, live_bytes: int) -> tuple[dict[int, int], bool]:
     """The second walk of a rollback: restores the next records of the undo log, and deletes their entries. Returns the
     change of live bytes by table, and whether there is more. Raises CorruptRecord."""
     committed = CommittedRecords(writer, live_bytes)
-    batch, following = _batch(((record, len(record[1])) for record in undo.items(writer, place)), live_bytes)
+    batch, following = _batch(((record, len(record[1])) for record in undo.items(writer, layer_name)), live_bytes)
     for key, former in batch:
         if not records.is_tombstone(former):
             committed.put(key, former)
@@ -99,7 +99,7 @@ class CommittedRecords:
     table. `checksum_change` says by how much it has changed their checksum (record_set.py), before the modulo."""
 
     def __init__(self, writer: Writer, live_bytes: int) -> None:
-        self.part_bytes = parts.part_bytes(live_bytes)
+        self.part_bytes = record_parts.part_bytes(live_bytes)
         self.size_changes: dict[int, int] = {}
         self.checksum_change = 0
         self._writer = writer
@@ -111,20 +111,20 @@ class CommittedRecords:
             is_there = size == len(key) + len(stored) and self._get(key) == stored
             yield (key, stored), 0 if is_there else size
 
-    def find_absent(self, layer: Iterable[Record], place: str) -> Iterator[Sized]:
+    def find_absent(self, layer: Iterable[Record], layer_name: str) -> Iterator[Sized]:
         """The layer's records, each with its size if it is still to be written. Each is verified, because a record
         whose length was damaged looks like a deletion."""
         for key, stored in layer:
             try:
                 records.verify(key, stored)
             except records.ChecksumMismatch:
-                raise CorruptRecord(place, key) from None
+                raise CorruptRecord(layer_name, key) from None
             is_there = records.is_tombstone(stored) or self._writer.get(RECORDS + key) is not None
             yield (key, stored), 0 if is_there else len(key) + len(stored)
 
     def put(self, key: bytes, stored: bytes | memoryview) -> None:
         """Writes a record that is absent."""
-        parts.put(self._writer, RECORDS + key, stored, self.part_bytes)
+        record_parts.put(self._writer, RECORDS + key, stored, self.part_bytes)
         self.checksum_change += record_mark(RECORDS + key, stored)
         self._count(key, records.live_bytes(key, stored))
 
@@ -136,23 +136,23 @@ class CommittedRecords:
         stored = bytes(view)  # the next change invalidates the view
         self.checksum_change -= record_mark(RECORDS + key, stored)
         self._count(key, -records.live_bytes(key, stored))
-        parts.delete(self._writer, RECORDS + key)
+        record_parts.delete(self._writer, RECORDS + key)
         return stored
 
     def discard(self, key: bytes) -> None:
         """Deletes a record that is there without reading it, because it may be damaged. It does not update
         `checksum_change`."""
         self._count(key, records.TRAILER_BYTES - self.size(key))
-        parts.delete(self._writer, RECORDS + key)
+        record_parts.delete(self._writer, RECORDS + key)
 
     def size(self, key: bytes) -> int:
         """Bytes of the key and of the record that is stored under it; 0 if there is none."""
         stored = self._writer.get(RECORDS + key)
-        return 0 if stored is None else len(key) + parts.length(stored)
+        return 0 if stored is None else len(key) + record_parts.length(stored)
 
     def _get(self, key: bytes) -> bytes | memoryview | None:
         try:
-            return parts.get(self._writer, RECORDS + key)
+            return record_parts.get(self._writer, RECORDS + key)
         except records.ChecksumMismatch:
             raise CorruptRecord("the committed records", key) from None
 

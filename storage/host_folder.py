@@ -32,9 +32,9 @@ from pathlib import Path
 from faults.points import reached
 from storage import database, durable
 from storage.database import Database
-from storage.drafts import REMOVED_SUFFIX, set_aside
 from storage.errors import NoDatabase, OtherFormat, StorageError
 from storage.identity import FIRST_BIRTH, FoundDatabase, UnneededDatabase
+from storage.new_database import REMOVED_SUFFIX, set_aside
 
 LOCAL_DIR_VARIABLE = "STEPWELL_LOCAL_DIR"
 """The environment variable of an executor that names the folder for databases. It precedes the setting, because each host of a cluster may have
@@ -86,7 +86,8 @@ class StateLocation:
 
 @dataclass(frozen=True)
 class HostFolder:
-    """`root` has the file that names the folder, and `databases` a subfolder for each worker."""
+    """The folder in which a host keeps the databases of its workers. `root` has the file that names the folder, and `databases` a subfolder
+    for each worker."""
 
     root: Path
     databases: Path
@@ -200,7 +201,7 @@ def _look_at(folder: Path) -> FoundDatabase | None:
     try:
         if not folder.exists() or not any(folder.iterdir()):
             return None
-        facts = Database.look(folder)
+        facts = Database.facts(folder)
         return FoundDatabase(worker, facts.identity, facts.versions, facts.disk_bytes, birth=birth)
     except OtherFormat as other:
         return FoundDatabase(worker, other.owner, versions=(), disk_bytes=0, fault=str(other), birth=birth)

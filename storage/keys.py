@@ -31,7 +31,7 @@ OWNED_KEY = RESERVED + b"owned"
 IN_ERROR_KEY = RESERVED + b"in_error"
 """The key of names as JSON; see Transaction.get_in_error."""
 
-STAGED_KEY = RESERVED + b"staged"
+HIDDEN_KEY = RESERVED + b"staged"
 """The key of the slots of which the database has copies that nobody sees, in the form of OWNED_KEY."""
 
 TABLE_FIRST = 16

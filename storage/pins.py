@@ -15,7 +15,8 @@ from base.slots import SlotSet
 
 @dataclass(frozen=True)
 class Pin:
-    """`below`: by table, the number below which all runs were when the copy of these slots began."""
+    """A mark that keeps the runs of some slots as they are while they are copied. `below`: by table, the number below which all runs were
+    when the copy of these slots began."""
 
     slots: SlotSet
     below: Mapping[int, int]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from xxhash import xxh3_64_intdigest
 
-from storage import parts, records
+from storage import record_parts, records
 from storage.description import RECORDS
 from storage.environments import Reader
 
@@ -33,5 +33,5 @@ def checksum_of(reader: Reader) -> int:
         found = reader.get(full_key)
         if found is None or len(found) != len(stored):
             raise records.ChecksumMismatch
-        total += record_mark(full_key, parts.read_whole(reader, full_key, stored))
+        total += record_mark(full_key, record_parts.read_whole(reader, full_key, stored))
     return total % MODULUS

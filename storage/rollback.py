@@ -70,12 +70,12 @@ def roll_back_piece(
     path: Path, writer: Writer, old: Description, version: VersionId, *, epoch: int, phase: Due
 ) -> Rolled:
     """One transaction of the rollback to `version`. No process may use a layer in the meantime. Raises CorruptRecord."""
-    place = f"the undo log of {path} (back to {version})"
+    layer_name = f"the undo log of {path} (back to {version})"
     unopened = replace(old, epoch=epoch, working=None, frozen=None, freezing=None)
     next_phase: Phase
     match phase:
         case Verify():
-            undo.verify(writer, place)
+            undo.verify(writer, layer_name)
             progress = MergeProgress("", old.table_bytes, 0)
             checksums = old.record_set_checksums[:1]
             verified = replace(unopened, versions=(version,), record_set_checksums=checksums, merge_progress=progress)
@@ -84,7 +84,7 @@ def roll_back_piece(
             size_changes, following = folding.clear_for_undo(writer, next_key, _live_bytes(old))
             next_phase = RestoreRecords() if following is None else ClearRecords(following)
         case RestoreRecords():
-            size_changes, has_more = folding.undo_piece(writer, place, _live_bytes(old))
+            size_changes, has_more = folding.undo_piece(writer, layer_name, _live_bytes(old))
             next_phase = RestoreRecords() if has_more else Done()
         case _:
             assert_never(phase)

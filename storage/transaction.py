@@ -35,13 +35,13 @@ Check = Literal["always", "once"]
 
 @dataclass(frozen=True)
 class Layer:
-    """One snapshot. `key_space` is the prefix of all its keys in the environment, and may be empty. Errors call the layer
-    `place`."""
+    """One snapshot. `key_space` is the prefix of all its keys in the environment, and may be empty. `name` is what errors
+    call the layer."""
 
     environment: Environment
     reader: Reader
     key_space: bytes
-    place: str
+    name: str
 
     def find(self, key: bytes, check: Check) -> memoryview | None:
         """The stored record under a key, verified; or None."""
@@ -87,7 +87,7 @@ class Layer:
         try:
             records.verify(key, stored)
         except records.ChecksumMismatch:
-            raise CorruptRecord(self.place, key) from None
+            raise CorruptRecord(self.name, key) from None
         if check == "once":
             self.environment.remember_verified(key)
         return stored
@@ -100,8 +100,8 @@ class CutNumber(NamedTuple):
     batch: int
 
 
-class _Staged:
-    """Slots whose records are told from others by their keys."""
+class _HiddenSlots:
+    """The slots whose records are copies that no cut has taken over. Scans skip them."""
 
     def __init__(self, slots: SlotSet) -> None:
         self._edges = [edge for span in slots.ranges for edge in span]
@@ -126,7 +126,7 @@ class Transaction:
         self._writable = writable
         self._pins = pins
         self._writes: dict[bytes, bytes] = {}  # key -> the record to store
-        self._staged = _Staged(self.get_staged())
+        self._hidden = _HiddenSlots(self.get_hidden())
 
     def get(self, key: bytes, *, immutable: bool = False) -> memoryview | None:
         """The value of a key, without a copy; or None. With `immutable`, the value of this key never changes, so it is
@@ -156,16 +156,16 @@ class Transaction:
 
     def keys(self, prefix: bytes) -> Iterator[bytes]:
         """The keys that `scan` gives. The values are neither read nor verified."""
-        return (key for key in self._all_keys(prefix) if not self._staged.has(key))
+        return (key for key in self._all_keys(prefix) if not self._hidden.has(key))
 
-    def staged_keys(self, slots: SlotSet) -> Iterator[bytes]:
-        """The keys of the copies of these slots, which are among those that `get_staged` gives."""
-        chosen = _Staged(slots)
+    def hidden_keys(self, slots: SlotSet) -> Iterator[bytes]:
+        """The keys of the copies of these slots, which are among those that `get_hidden` gives."""
+        chosen = _HiddenSlots(slots)
         return (key for key in self._all_keys(b"") if chosen.has(key))
 
     def free_from(self, slot: int) -> int:
-        """The lowest slot from this one on that is not staged."""
-        return self._staged.free_from(slot)
+        """The lowest slot from this one on that is not hidden."""
+        return self._hidden.free_from(slot)
 
     def pinned_below(self, table: int, span: Range | None = None) -> int:
         """Returns the number below which runs of a table are pinned; see pins.py."""
@@ -210,16 +210,16 @@ class Transaction:
         assert self._writable, "set_owned in a transaction that only reads"
         self._writes[keys.OWNED_KEY] = records.encode(keys.OWNED_KEY, owned.to_bytes())
 
-    def get_staged(self) -> SlotSet:
+    def get_hidden(self) -> SlotSet:
         """The slots of which this database has copies. Scans do not show them, because nobody has taken them over yet."""
-        value = self.get(keys.STAGED_KEY)
+        value = self.get(keys.HIDDEN_KEY)
         return NO_SLOTS if value is None else SlotSet.from_bytes(value)
 
-    def set_staged(self, staged: SlotSet) -> None:
+    def set_hidden(self, hidden: SlotSet) -> None:
         """Sets the slots whose records scans do not show. None of them is owned when the transaction ends."""
-        assert self._writable, "set_staged in a transaction that only reads"
-        self._writes[keys.STAGED_KEY] = records.encode(keys.STAGED_KEY, staged.to_bytes())
-        self._staged = _Staged(staged)
+        assert self._writable, "set_hidden in a transaction that only reads"
+        self._writes[keys.HIDDEN_KEY] = records.encode(keys.HIDDEN_KEY, hidden.to_bytes())
+        self._hidden = _HiddenSlots(hidden)
 
     def get_in_error(self) -> frozenset[str]:
         """The names of the views that have no answer in this state, because an expression raises for some of their rows."""
@@ -264,8 +264,8 @@ class Transaction:
         return None
 
     def _merge(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
-        """Yields what `_merge_all` yields, without what is staged."""
-        return (item for item in self._merge_all(prefix, check) if not self._staged.has(item[0]))
+        """Yields what `_merge_all` yields, without what is hidden."""
+        return (item for item in self._merge_all(prefix, check) if not self._hidden.has(item[0]))
 
     def _merge_all(self, prefix: bytes, check: Check) -> Iterator[tuple[bytes, memoryview]]:
         """The uppermost stored record of each key, without tombstones, in the order of the keys."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from storage import parts, records
+from storage import record_parts, records
 from storage.description import UNDO
 from storage.environments import Reader, Writer
 from storage.errors import CorruptRecord
@@ -31,7 +31,7 @@ def put(writer: Writer, key: bytes, former: bytes | None, part_bytes: int | None
     """Logs what was stored under a key before the fold: the stored record, which is not verified here, or None."""
     full_key = UNDO + key
     entry = records.tombstone(full_key) if former is None else records.encode(full_key, _compress(former))
-    parts.put(writer, full_key, entry, part_bytes)
+    record_parts.put(writer, full_key, entry, part_bytes)
 
 
 def contains(reader: Reader, key: bytes) -> bool:
@@ -41,19 +41,19 @@ def contains(reader: Reader, key: bytes) -> bool:
 
 def delete(writer: Writer, key: bytes) -> None:
     """Deletes the entry of this key."""
-    parts.delete(writer, UNDO + key)
+    record_parts.delete(writer, UNDO + key)
 
 
-def items(reader: Reader, place: str) -> Iterator[tuple[bytes, bytes]]:
+def items(reader: Reader, layer_name: str) -> Iterator[tuple[bytes, bytes]]:
     """All (key, former record or tombstone), in the order of the keys. Raises CorruptRecord."""
     for full_key, stored in reader.items(UNDO):
         key = full_key[len(UNDO) :]
-        yield key, _former(reader, key, stored, place)
+        yield key, _former(reader, key, stored, layer_name)
 
 
-def verify(reader: Reader, place: str) -> None:
+def verify(reader: Reader, layer_name: str) -> None:
     """Reads the whole undo log. Raises CorruptRecord where it does not lead back to the former version."""
-    for _ in items(reader, place):
+    for _ in items(reader, layer_name):
         pass
 
 
@@ -64,7 +64,7 @@ class UndoLayer(Layer):
     def decode(self, key: bytes, stored: memoryview, check: Check) -> memoryview:
         """The entry is verified every time, also with "once", because the keys that the environment remembers as
         verified are those of the committed records."""
-        return memoryview(_former(self.reader, key, stored, self.place))
+        return memoryview(_former(self.reader, key, stored, self.name))
 
 
 def _compress(former: bytes) -> bytes:
@@ -75,16 +75,16 @@ def _compress(former: bytes) -> bytes:
     return bytes(LENGTH_BYTES) + former
 
 
-def _former(reader: Reader, key: bytes, stored: memoryview, place: str) -> bytes:
+def _former(reader: Reader, key: bytes, stored: memoryview, layer_name: str) -> bytes:
     """The former record or tombstone of an entry. It verifies the entry's own checksum, then that of the record, which
     may have been damaged before the fold."""
     try:
-        entry = memoryview(parts.read_whole(reader, UNDO + key, stored))
+        entry = memoryview(record_parts.read_whole(reader, UNDO + key, stored))
         records.verify(UNDO + key, entry)
         former = records.tombstone(key) if records.is_tombstone(entry) else _decompress(records.value_of(entry))
         records.verify(key, former)
     except records.ChecksumMismatch:
-        raise CorruptRecord(place, key) from None
+        raise CorruptRecord(layer_name, key) from None
     return former
 
 

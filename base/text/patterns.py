@@ -80,7 +80,7 @@ class PatternField:
 
 @dataclass(frozen=True)
 class Section:
-    """In square brackets: written where the value has all its fields, and read where it is there."""
+    """An optional part of a pattern, in square brackets: it is written where the value has all its fields, and read where the text has it."""
 
     parts: tuple[Part, ...]
 

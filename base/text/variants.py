@@ -19,6 +19,7 @@ from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 
+from base.limits import DECIMAL_DIGITS_MAX
 from base.text.doubles import double_text
 
 FIELD = "$variant"
@@ -37,7 +38,6 @@ Value: TypeAlias = "bool | int | Decimal | float | str | list[Value] | dict[str,
 
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 LONG_DIGITS_MAX = 19  # of 2^63: more are beyond it, and Python refuses to read thousands
-DECIMAL_DIGITS_MAX = 38
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 

@@ -61,7 +61,7 @@ def offset_at_s(zone: str, utc_s: int) -> int | None:
     found = _find(zone)
     if not isinstance(found, ZoneInfo):
         return found
-    local = _moment(utc_s).replace(tzinfo=UTC).astimezone(found)
+    local = _datetime(utc_s).replace(tzinfo=UTC).astimezone(found)
     return _seconds(local)
 
 
@@ -90,10 +90,10 @@ def _fixed_s(text: str) -> int | None:
 
 
 def _region_s(rules: ZoneInfo, local_s: int) -> int:
-    return _seconds(_moment(local_s).replace(tzinfo=rules))
+    return _seconds(_datetime(local_s).replace(tzinfo=rules))
 
 
-def _moment(seconds: int) -> datetime:
+def _datetime(seconds: int) -> datetime:
     """The date and time, moved by whole cycles or to the year 1 if Python has none such."""
     if seconds > _LAST_S:
         seconds -= -(-(seconds - _LAST_S) // _CYCLE_S) * _CYCLE_S

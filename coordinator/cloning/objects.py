@@ -28,8 +28,8 @@ from storage.identity import FIRST_BIRTH
 from storage.remote.chain import Chain, Pack, headers_of
 from storage.remote.objects_protocol import ObjectStore
 from storage.remote.pack import PackHeader
-from storage.remote.patience import PatientStore
 from storage.remote.rekeying import copy_pack
+from storage.remote.retrying_store import RetryingStore
 
 COPY_TERM = Term(0, 0)
 """The term in the names of all objects of a copy. The copy itself claims an epoch, and uploads nothing as a run of it."""
@@ -77,7 +77,7 @@ def _copy(source: CopySource, place: CopyPlace, store: ObjectStore, known: Known
         prefix = prefix_of(root, worker, FIRST_BIRTH, UploadName(packed.to, COPY_TERM, 0))
         into = store, f"{prefix}-{packed.kind}-{header.part:03d}"
         known[packed.digest] = copy_pack(
-            PatientStore(source.stored.store), packed, header, place.identity(worker), into
+            RetryingStore(source.stored.store), packed, header, place.identity(worker), into
         )
         reached("twin.pack")
     return known[packed.digest]

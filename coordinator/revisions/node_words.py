@@ -64,7 +64,7 @@ class NodeWords:
             return self.expression(index, node.predicate)
         if isinstance(node, Join | OuterJoin | SemiJoin | JoinPartials | TimedJoin):
             return shorten(self._of_join(index, node))
-        text = operator_of(node).names.text(node)
+        text = operator_of(node).wording.text(node)
         if isinstance(node, FinalAggregate):
             text = _OF_PARTIALS.sub("...", text)
         return shorten(named_text(text, self._read_by(index)))

@@ -15,7 +15,7 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.leaves import leaf_key
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from engine.model.from_now import handle_of_files
-from engine.run.sources import extras_of_all
+from engine.run.source_table import extras_of_all
 
 
 def project_of_revision(document: PlanDocument, files: PipelineSpec) -> PipelineSpec:

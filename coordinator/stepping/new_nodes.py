@@ -18,7 +18,7 @@ from coordinator.transition.draining import outputs_with_content
 from coordinator.transition.portions import Portions
 from coordinator.transition.reread_portions import RereadPortions
 from engine.model.numbers import NumberedCircuit
-from engine.run.reading_again import not_read_again
+from engine.run.rereading import cannot_reread
 from io_kafka.errors import CANNOT_READ
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Division, StepLimits
@@ -133,4 +133,4 @@ class NewNodes:
         try:
             yield
         except CANNOT_READ as fault:
-            raise not_read_again(self._numbered.circuit, step, fault) from fault
+            raise cannot_reread(self._numbered.circuit, step, fault) from fault

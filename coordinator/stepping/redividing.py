@@ -58,17 +58,17 @@ class Redividing:
         return again
 
     def record_within_bytes(
-        self, record: DivisionRecord, given: StepInput, kafka_again: KafkaSettings
+        self, record: DivisionRecord, given: StepInput, kafka_reread: KafkaSettings
     ) -> DivisionRecord:
         """The division of a step of which a worker has more than its share of `bytes_max`. A worker knows only its own ranges, so the step as a
         whole may be within the bound. Here all ranges are measured together. If they have too many bytes, the step is divided again, over less
-        input. `kafka_again`: the settings by which messages are read again."""
+        input. `kafka_reread`: the settings by which messages are read again."""
         ends = _ends_within(given, given.ranges, self._kafka)
         if ends is not None:
             record = record.with_ends(self._writer.epoch, ends)
             self._writer.log.append([record])
             _log.info("a step was larger than stepwell.step.bytes.max", step=record.step, rows=record.division.rows)
-        again = _ends_within(given, given.again, kafka_again)
+        again = _ends_within(given, given.again, kafka_reread)
         cut = record if again is None else record.with_again_ends(self._writer.epoch, again)
         if cut.again != record.again:
             record = cut

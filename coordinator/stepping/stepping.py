@@ -47,7 +47,7 @@ from engine.model.filling import HASHES
 from engine.model.numbers import NumberedCircuit
 from engine.operators.facts import DivisionFacts
 from engine.resident.crew import Crew, WorkerOutput
-from engine.run.reading_again import first_read_again
+from engine.run.rereading import first_reread_source
 from engine.run.step_input import StepInput
 from engine.run.task_setup import TaskSetup
 from faults.points import reached
@@ -279,7 +279,7 @@ class Stepping:
             return crew.steps.collect(step, meanwhile)
         except StepTooLarge:
             given = self._step_input(crew, under_way)
-            under_way.record = self._redividing.record_within_bytes(under_way.record, given, crew.setup.kafka_again)
+            under_way.record = self._redividing.record_within_bytes(under_way.record, given, crew.setup.kafka_reread)
             under_way.bytes_max = None
             crew.steps.give(self._step_input(crew, under_way))
             return crew.steps.collect(step, meanwhile)
@@ -327,7 +327,7 @@ class Stepping:
                 "Abort the transition: `stepwell revision abort`. Or begin to fill again: `stepwell revision resume`."
             )
             raise DataError(f"what was read again has changed: {fault.message}", what_to_do).locate(
-                owner=f"topic {fault.topic}", step=record.step, node=first_read_again(crew.setup.plan.circuit)
+                owner=f"topic {fault.topic}", step=record.step, node=first_reread_source(crew.setup.plan.circuit)
             ) from fault
 
     def _spans_read_again(self, record: DivisionRecord) -> tuple[OffsetRange, ...]:

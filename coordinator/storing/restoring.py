@@ -23,7 +23,7 @@ from io_kafka.step_log.layout_rules import why_not_placed
 from io_kafka.step_log.records import CheckpointStored
 from io_kafka.step_log.state import StepLogState
 from storage.remote.objects_protocol import ObjectStore
-from storage.remote.patience import PatientStore
+from storage.remote.retrying_store import RetryingStore
 
 _log = structlog.get_logger("coordinator.storing.restoring")
 
@@ -38,7 +38,7 @@ def restore_missing(
     distrusted: Collection[int],
 ) -> None:
     """Has the workers of `bound.restored` make their databases of what the store has. `distrusted`: see ExpectedDatabases. Raises StoreFault,
-    and TaskLost if a worker was lost. A store that breaks off is waited for (storage/remote/patience.py)."""
+    and TaskLost if a worker was lost. A store that breaks off is waited for (storage/remote/retrying_store.py)."""
     _log.info(
         "databases are restored from the store",
         workers=sorted(bound.restored),
@@ -51,8 +51,8 @@ def restore_missing(
 
 
 def manifest_of(stored: CheckpointStored, store: ObjectStore, outside: Outside) -> Manifest:
-    """The manifest that the step log names. A store that does not answer is waited for (storage/remote/patience.py). Raises StoreFault."""
-    patient = PatientStore(store, monotonic=outside.monotonic, sleep=outside.sleep)
+    """The manifest that the step log names. A store that does not answer is waited for (storage/remote/retrying_store.py). Raises StoreFault."""
+    patient = RetryingStore(store, monotonic=outside.monotonic, sleep=outside.sleep)
     return read_manifest(patient, stored.manifest, stored.digest)
 
 

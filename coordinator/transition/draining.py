@@ -1,4 +1,4 @@
-"""How far each step of a drain goes: a part of what differs, by ranges of hashes (engine/operators/feeds.py).
+"""How far each step of a drain goes: a part of what differs, by ranges of hashes (engine/operators/differences.py).
 
 How many rows the differences have is in the record of the switch. Hashes are spread evenly, so a range has about its share of the rows. How many
 rows a new topic gets is not known before: its first range is small, and the messages of each range tell how long the next one may be.

@@ -10,7 +10,7 @@ from coordinator.revisions.columns_had import names_had, outputs_after
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from engine.analysis.fill_circuits import fill_circuits
-from engine.analysis.filling import Compared, FillingPrograms, OutputTakenBack, Program
+from engine.analysis.filling import DifferencePlan, FillingPrograms, OutputTakenBack, Program
 from engine.analysis.numbering import numbers_after
 from engine.analysis.project_match import ProjectMatch
 from engine.analysis.withholding import countable
@@ -19,7 +19,7 @@ from engine.model.filling import FILL, HASHES, OF_FORMER, OF_NEXT, ContentFeed, 
 from engine.model.rows import Source
 from engine.run import plan_document
 from engine.run.program_document import ProgramDocument
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.step_log.plans import digest_of
 from io_kafka.step_log.revision_records import TransitionPlans
 
@@ -118,7 +118,7 @@ def _plan_of(
     facts = TransitionFacts(
         levels=filling.levels,
         differences=(
-            *(_stored_difference(each, document) for each in filling.compared),
+            *(_stored_difference(each, document) for each in filling.differences),
             *(_stored_content_taken_back(each, before) for each in filling.taken_back),
         ),
         young=young,
@@ -134,7 +134,7 @@ def _plan_of(
         "present": ProgramDocument.of(filling.present, old),
         "filling": ProgramDocument.of(filling.filling, (*old, *again), young),
         "switching": ProgramDocument.of(filling.switching, sources),
-        "following": ProgramDocument.of(filling.next, sources),
+        "following": ProgramDocument.of(filling.following, sources),
     }
     texts = {name: each.text for name, each in programs.items()}
     return TransitionPlan(
@@ -164,14 +164,14 @@ def _fed_nodes(filling: FillingPrograms) -> tuple[int, ...]:
     return tuple(sorted({program.numbers[node.inputs[0]] for node in feeds} & before))
 
 
-def _stored_difference(compared: Compared, document: PlanDocument) -> StoredDifference:
+def _stored_difference(difference: DifferencePlan, document: PlanDocument) -> StoredDifference:
     nodes = document.circuit.nodes
-    view = nodes[compared.view]
+    view = nodes[difference.view]
     assert isinstance(view, View)
-    outputs = [node for i in sorted(compared.readers) if isinstance(node := nodes[i], Output)]
+    outputs = [node for i in sorted(difference.readers) if isinstance(node := nodes[i], Output)]
     return StoredDifference(
         view=view.name,
-        number=compared.number,
+        number=difference.number,
         appends=tuple(node.handle for node in outputs if node.mode == "append"),
     )
 

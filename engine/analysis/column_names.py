@@ -21,7 +21,7 @@ def input_names(circuit: Circuit, sources: Mapping[str, Sequence[str]], index: i
     """The names of the columns that the expressions of a node read. `sources`: the columns' names by handle."""
     node = circuit.nodes[index]
     known = output_names(Circuit(circuit.nodes[:index]), sources, computed=False)
-    return operator_of(node).names.columns.read([known[each] for each in node.inputs])
+    return operator_of(node).wording.columns.read([known[each] for each in node.inputs])
 
 
 def output_names(circuit: Circuit, sources: Mapping[str, Sequence[str]], *, computed: bool) -> list[Names]:
@@ -29,7 +29,7 @@ def output_names(circuit: Circuit, sources: Mapping[str, Sequence[str]], *, comp
     known: list[Names] = []
     naming = Naming(sources, computed)
     for node in circuit.nodes:
-        known.append(operator_of(node).names.columns.of(node, [known[each] for each in node.inputs], naming))
+        known.append(operator_of(node).wording.columns.of(node, [known[each] for each in node.inputs], naming))
     return known
 
 

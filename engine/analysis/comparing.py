@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.analysis.draining import groups_of, key_within
-from engine.analysis.filling import Compared, ComparedBy, OutputTakenBack
+from engine.analysis.filling import ColumnsBy, DifferencePlan, OutputTakenBack
 from engine.analysis.history import Feed, Histories, Recomputed, Take, content_next, takes_within
 from engine.analysis.project_match import ProjectMatch
 from engine.analysis.retraction import append_only_inputs
@@ -32,8 +32,9 @@ from engine.operators.arrangement import Key
 
 @dataclass(frozen=True)
 class ChosenOutputs:
-    """`from_switch`: the Outputs of B that get only what their view puts out from the step of the switch on. `taken_back`: the Outputs of A
-    whose content is taken back in that step. `gradual`: what differs leaves in several steps (draining.py)."""
+    """How the outputs are led over for which a user has chosen something else than the comparison of whole contents. `from_switch`: the
+    Outputs of B that get only what their view puts out from the step of the switch on. `taken_back`: the Outputs of A whose content is taken
+    back in that step. `gradual`: what differs leaves in several steps (draining.py)."""
 
     from_switch: frozenset[int] = frozenset()
     taken_back: frozenset[int] = frozenset()
@@ -47,14 +48,15 @@ NamesHad = Mapping[int, tuple[str, ...]]
 
 NOTHING_MORE_HAD: NamesHad = {}
 
-Group = tuple[int, int | None, ComparedBy, int | None]
+Group = tuple[int, int | None, ColumnsBy, int | None]
 """Readers that get one difference: the view of B, the view of A whose content they have, how rows are compared, and the output if it writes all
 rows once more."""
 
 
 class Comparing:
-    """`numbers_before`, `numbers_now`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B that get all content of their view,
-    because A does not write their topic. `outputs`: see ChosenOutputs. `frozen`: why nodes of A are (release.py). `had`: see NamesHad."""
+    """The comparison of the previous project A with the next project B, from which the circuits of a transition are made. `numbers_before`,
+    `numbers_now`: of the nodes of A, and of those of B. `new_outputs`: the Outputs of B that get all content of their view, because A does
+    not write their topic. `outputs`: see ChosenOutputs. `frozen`: why nodes of A are (release.py). `had`: see NamesHad."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class Comparing:
         self.growth_now = append_only_inputs(self.now)
         self._twins: dict[tuple[str, int], int] = {}
         self._taken = {*numbers_before, *numbers_now}
-        self.compared = tuple(self._differences())
+        self.differences = tuple(self._differences())
         self._drained_by = self._keys_of_drain() if outputs.gradual else {}
         self.taken_back = tuple(
             OutputTakenBack(
@@ -88,7 +90,7 @@ class Comparing:
     @property
     def helpers(self) -> frozenset[int]:
         """The numbers of the nodes with state that neither A nor B has."""
-        held = {each.number for each in self.compared} | {each.number for each in self.taken_back}
+        held = {each.number for each in self.differences} | {each.number for each in self.taken_back}
         return frozenset(held | set(self._twins.values()))
 
     def new_number(self, *, has_state: bool) -> int:
@@ -113,38 +115,38 @@ class Comparing:
         """Whether the content of a view of B can be read from the state of B alone."""
         return is_read_from_state(content_next(self.found, view))
 
-    def key_of(self, compared: Compared) -> Key:
+    def key_of(self, difference: DifferencePlan) -> Key:
         """The columns by which a difference lies."""
-        if compared.again is not None:
-            return compared.again
-        usual = _key(self.now.nodes[compared.view], self.plan_now.colocation[compared.view])
-        return self._drained_by.get(compared.view, usual)
+        if difference.rewrites_key is not None:
+            return difference.rewrites_key
+        usual = _key(self.now.nodes[difference.view], self.plan_now.colocation[difference.view])
+        return self._drained_by.get(difference.view, usual)
 
     def old_key_of(self, view: int) -> Key:
         """The key by which the content of a view of A lies that is taken back."""
         return _key(self.before.nodes[view], self.plan_before.colocation[view])
 
-    def _differences(self) -> Iterator[Compared]:
+    def _differences(self) -> Iterator[DifferencePlan]:
         for group, readers in sorted(self._readers().items(), key=lambda each: (each[0][0], str(each[0][1:]))):
             view, previous, by, again = group
             handles = [node.handle for i in sorted(readers) if isinstance(node := self.now.nodes[i], Output)]
             output = None if again is None else self.now.nodes[again]
-            yield Compared(
+            yield DifferencePlan(
                 view=view,
                 previous=previous,
                 number=self.new_number(has_state=True),
                 readers=frozenset(readers),
                 handles=tuple(handles),
-                by=by,
-                again=output.key if isinstance(output, Output) else None,
+                columns_by=by,
+                rewrites_key=output.key if isinstance(output, Output) else None,
             )
 
     def _keys_of_drain(self) -> dict[int, Key]:
         """By view, the columns by whose hash its difference leaves."""
         groups: defaultdict[int, list[Key]] = defaultdict(list)
-        for each in self.compared:
+        for each in self.differences:
             # Otherwise a reader has a part of one content, or the difference lies by the key of its output.
-            if each.previous is not None and each.again is None:
+            if each.previous is not None and each.rewrites_key is None:
                 groups[each.view] += groups_of(self.before, self.now, each)
         return {
             view: key_within(_key(self.now.nodes[view], self.plan_now.colocation[view]), found)
@@ -200,9 +202,9 @@ class Comparing:
         return ends
 
 
-def _key(view: Node, place: Key | None) -> Key:
+def _key(view: Node, colocation: Key | None) -> Key:
     assert isinstance(view, View)
-    return place if place is not None else view.key or tuple(range(len(view.types)))
+    return colocation if colocation is not None else view.key or tuple(range(len(view.types)))
 
 
 def is_read_from_state(take: Take) -> bool:

@@ -17,8 +17,8 @@ from engine.model.rows import LastByKey, Source
 
 @dataclass(frozen=True)
 class Definition:
-    """`nodes`: their indices in the circuit, in order. `readers`: which nodes of the definition, or its view, read each node;
-    one that reads a node twice is there twice."""
+    """The nodes by which one view is defined, down to the views and sources that it reads. `nodes`: their indices in the circuit, in order.
+    `readers`: which nodes of the definition, or its view, read each node; one that reads a node twice is there twice."""
 
     nodes: tuple[int, ...]
     readers: Mapping[int, tuple[int, ...]]

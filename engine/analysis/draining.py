@@ -15,32 +15,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from engine.analysis.filling import Compared
+from engine.analysis.filling import DifferencePlan
 from engine.analysis.uniqueness import unique_keys
 from engine.model.circuit import Circuit, Output, View
 from engine.operators.arrangement import Key
 
 
-def groups_of(before: Circuit, now: Circuit, compared: Compared) -> Iterable[Key]:
+def groups_of(before: Circuit, now: Circuit, difference: DifferencePlan) -> Iterable[Key]:
     """The sets of columns of a view whose equal values have to leave together. `before`, `now`: the circuits of A and of B."""
-    assert compared.previous is not None, "readers that have nothing get a part of one content"
-    outputs = [node for index in sorted(compared.readers) if isinstance(node := now.nodes[index], Output)]
+    assert difference.previous is not None, "readers that have nothing get a part of one content"
+    outputs = [node for index in sorted(difference.readers) if isinstance(node := now.nodes[index], Output)]
     yield from (output.key for output in outputs if output.key)
-    if len(outputs) < len(compared.readers):
-        known = unique_keys(now)[compared.view], _with_places_now(before, now, compared)
+    if len(outputs) < len(difference.readers):
+        known = unique_keys(now)[difference.view], _with_columns_now(before, now, difference)
         yield from (key for key in known if key is not None)
 
 
-def _with_places_now(before: Circuit, now: Circuit, compared: Compared) -> Key | None:
+def _with_columns_now(before: Circuit, now: Circuit, difference: DifferencePlan) -> Key | None:
     """The unique key of the old content, in the columns of the view now. None if there is none, or if a column of it is gone: then no reader
     sees it."""
-    assert compared.previous is not None
-    old, new = before.nodes[compared.previous], now.nodes[compared.view]
+    assert difference.previous is not None
+    old, new = before.nodes[difference.previous], now.nodes[difference.view]
     assert isinstance(old, View) and isinstance(new, View)
-    places = {column: place for place, column in enumerate(zip(new.names, new.types, strict=True))}
-    key = unique_keys(before)[compared.previous]
-    found = None if key is None else [places.get((old.names[column], old.types[column])) for column in key]
-    return None if found is None or None in found else tuple(place for place in found if place is not None)
+    positions = {column: position for position, column in enumerate(zip(new.names, new.types, strict=True))}
+    key = unique_keys(before)[difference.previous]
+    found = None if key is None else [positions.get((old.names[column], old.types[column])) for column in key]
+    return None if found is None or None in found else tuple(position for position in found if position is not None)
 
 
 def key_within(usual: Key, groups: Sequence[Key]) -> Key:

@@ -12,7 +12,8 @@ from engine.model.rows import Source
 
 @dataclass(frozen=True)
 class ReadTogether:
-    """`watermark`: a node that is a Watermark. `handles`: of the sources from whose rows it follows. `delay_ms`: its least delay."""
+    """The sources that one watermark follows, which are read together by the time of their messages. `watermark`: a node that is a
+    Watermark. `handles`: of the sources from whose rows it follows. `delay_ms`: its least delay."""
 
     watermark: int
     handles: frozenset[str]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.analysis.comparing import Comparing, is_read_from_state
-from engine.analysis.filling import Compared, ComparedBy, OutputTakenBack, Program
+from engine.analysis.filling import ColumnsBy, DifferencePlan, OutputTakenBack, Program
 from engine.analysis.history import Carry, Feed, Reread, content_kept, content_next, content_now
 from engine.analysis.history_inputs import Growing, Taking, is_no_part, over_state
 from engine.analysis.release import freeze
@@ -29,7 +29,7 @@ def filling_program(comparing: Comparing) -> Program:
 
 
 class _FillingCircuit:
-    """`made`: where each young node is, by its index in B."""
+    """The circuit of the steps that fill young nodes, while it is made. `made`: where each young node is, by its index in B."""
 
     def __init__(self, comparing: Comparing) -> None:
         self.comparing = comparing
@@ -42,8 +42,8 @@ class _FillingCircuit:
         for index in comparing.histories.of:
             if comparing.found.is_young(index) and not isinstance(comparing.now.nodes[index], Output):
                 self._young(index)
-        for compared in comparing.compared:
-            self._compare(compared)
+        for difference in comparing.differences:
+            self._compare(difference)
         for taken in comparing.taken_back:
             self._take_back(taken)
         numbers = tuple(comparing.new_number(has_state=False) if n is None else n for n in self.into.numbers)
@@ -136,18 +136,18 @@ class _FillingCircuit:
         assert isinstance(source, Source)
         return self.into.once(replace(source, handle=of + source.handle))
 
-    def _compare(self, compared: Compared) -> None:
+    def _compare(self, difference: DifferencePlan) -> None:
         comparing = self.comparing
-        view = comparing.now.nodes[compared.view]
+        view = comparing.now.nodes[difference.view]
         assert isinstance(view, View)
-        inputs, types = [self._new_content(compared.view)], tuple(view.types)
-        if compared.previous is not None:
-            inputs.append(self._old_content(compared.previous, view, compared.by))
-        if compared.again is not None:
+        inputs, types = [self._new_content(difference.view)], tuple(view.types)
+        if difference.previous is not None:
+            inputs.append(self._old_content(difference.previous, view, difference.columns_by))
+        if difference.rewrites_key is not None:
             assert len(inputs) == 2, "an output that writes all rows once more has written some"
             inputs = [self.into.once(with_former_flag(rows, types, is_former=i > 0)) for i, rows in enumerate(inputs)]
             types = (*types, IS_FORMER)
-        self.into.add(Difference(tuple(inputs), types, comparing.key_of(compared)), compared.number)
+        self.into.add(Difference(tuple(inputs), types, comparing.key_of(difference)), difference.number)
 
     def _take_back(self, taken: OutputTakenBack) -> None:
         """Nothing, without the content that the view has."""
@@ -183,8 +183,8 @@ class _FillingCircuit:
         kept = self.comparing.found.kept
         return kept[index] if index in kept else self._young(index)
 
-    def _old_content(self, previous: int, view: View, by: ComparedBy) -> int:
-        """Returns the node with the old content of a view, which has the columns of the view now. `by`: see Compared."""
+    def _old_content(self, previous: int, view: View, by: ColumnsBy) -> int:
+        """Returns the node with the old content of a view, which has the columns of the view now. `by`: see DifferencePlan."""
         comparing = self.comparing
         take = content_now(comparing.before, previous, {}, comparing.frozen)
         level = COMPARE if is_read_from_state(take) else FILL

@@ -85,7 +85,8 @@ class Twin:
 
 @dataclass(frozen=True)
 class NoHistory:
-    """`reasons`: why each source that would have to be read again cannot be, by its handle; and why a node is frozen, without a handle."""
+    """The history of `node` cannot be had. `reasons`: why each source that would have to be read again cannot be, by its handle; and why a
+    node is frozen, without a handle."""
 
     node: int
     reasons: tuple[tuple[str, str], ...]
@@ -97,7 +98,8 @@ Take = Young | Feed | Recomputed | Reread | Carry | Twin | NoHistory
 
 @dataclass(frozen=True)
 class Histories:
-    """`of`: for each node that needs a history, where each of its inputs takes it from."""
+    """Where the nodes of a changed project take their histories from. `of`: for each node that needs a history, where each of its inputs
+    takes it from."""
 
     of: Mapping[int, tuple[Take, ...]]
 
@@ -193,8 +195,8 @@ def _beginning(found: ProjectMatch, new_outputs: Collection[int]) -> Iterator[in
 
 @dataclass
 class _HistoryFinder:
-    """`held`: the index in `previous` of each node of `circuit` whose state there is. `behind`: the nodes of `previous` whose
-    state is not that of their inputs yet."""
+    """The search for the histories of the nodes of one circuit. `held`: the index in `previous` of each node of `circuit` whose state there
+    is. `behind`: the nodes of `previous` whose state is not that of their inputs yet."""
 
     circuit: Circuit
     previous: Circuit

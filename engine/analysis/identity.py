@@ -78,10 +78,10 @@ class Named:
 
 @dataclass(frozen=True)
 class Identities:
-    """`nodes`: the identity of each node. `sources`: those of the project, by handle. `views`: the identity of each view's definition, by
-    the name by which readers know the view. `leaves`: that name by the view's own, from which it differs if the view was renamed.
-    `columns`: how readers name the columns of each view, by the name by which they know it. `topics`: those that each view
-    writes, by the same name."""
+    """The identities of all that a circuit has: two nodes with one identity compute the same. `nodes`: the identity of each node. `sources`:
+    those of the project, by handle. `views`: the identity of each view's definition, by the name by which readers know the view. `leaves`:
+    that name by the view's own, from which it differs if the view was renamed. `columns`: how readers name the columns of each view, by the
+    name by which they know it. `topics`: those that each view writes, by the same name."""
 
     nodes: tuple[str, ...]
     sources: Mapping[str, SourceIdentity]

@@ -39,7 +39,8 @@ def sources_below(circuit: Circuit, view: str) -> frozenset[str]:
 
 
 class _Marking:
-    """`made`: where each node is now. `copies`: where the copy of a node is that reads the marked sources of a view."""
+    """A copy of a circuit, while it is made, in which some views read marked sources. `made`: where each node is now. `copies`: where the
+    copy of a node is that reads the marked sources of a view."""
 
     def __init__(self, circuit: Circuit) -> None:
         self._old = circuit.nodes

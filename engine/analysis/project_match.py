@@ -26,8 +26,9 @@ from engine.operators.table import operator_of
 
 @dataclass(frozen=True)
 class ProjectMatch:
-    """`was`, `ids`: the identities of the previous nodes and of those now. `kept`: the previous index of each kept node, by its
-    index now. `disturbed`: the nodes whose rows change with the switch itself, because they are a changed view or depend on one."""
+    """What the previous circuit and the one of now have in common. `was`, `ids`: the identities of the previous nodes and of those now.
+    `kept`: the previous index of each kept node, by its index now. `disturbed`: the nodes whose rows change with the switch itself, because
+    they are a changed view or depend on one."""
 
     previous: Named
     now: Named

@@ -17,6 +17,7 @@ later stage is not the next one, the stages between pass the channel on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,9 +49,11 @@ class Channel:
 
 @dataclass(frozen=True, kw_only=True)
 class StagePlan:
-    """`stage[n]`: the stage of node n. `arrivals[n][slot]`: the channel by which an input arrives; None if the same stage computes it on the
-    same worker. `last_read[channel]`: the last stage that reads the channel. `colocation[n]`: the columns by whose hash the rows of node n lie
-    on their worker, as its descriptor says; None if nothing is known. `input_colocation[n][slot]`: the same of an input's rows as they
+    """The stages of a circuit, and the channels between them.
+
+    `stage[n]`: the stage of node n. `arrivals[n][i]`: the channel by which its input i arrives; None if the same stage computes it on the same
+    worker. `last_read[channel]`: the last stage that reads the channel. `colocation[n]`: the columns by whose hash the rows of node n lie on
+    their worker, as its descriptor says; None if nothing is known. `input_colocation[n][i]`: the same of the rows of its input i as they
     arrive."""
 
     circuit: Circuit
@@ -71,16 +74,16 @@ class StagePlan:
         return self.stages > 1
 
     @cached_property
-    def owners(self) -> tuple[int, ...]:
-        """For each node, the first view, source or output that it belongs to; itself if there is none."""
+    def reporting_nodes(self) -> tuple[int, ...]:
+        """For each node, the first view, source or output that it belongs to, under whose name users read of it; itself if there is none."""
         nodes = self.circuit.nodes
-        named = [operator_of(node).names.user_name(node) is not None for node in nodes]
+        named = [operator_of(node).wording.user_name(node) is not None for node in nodes]
         found = [index if named[index] else len(nodes) for index in range(len(nodes))]
         for index in range(len(nodes) - 1, -1, -1):
             for producer in nodes[index].inputs:
                 if not named[producer]:
                     found[producer] = min(found[producer], found[index])
-        return tuple(index if owner == len(nodes) else owner for index, owner in enumerate(found))
+        return tuple(index if first == len(nodes) else first for index, first in enumerate(found))
 
     def nodes_of(self, stage: int) -> list[int]:
         return [index for index, at in enumerate(self.stage) if at == stage]
@@ -88,8 +91,8 @@ class StagePlan:
     def check(self) -> None:
         """Asserts that an input without a channel is computed in the same stage, and that a channel comes from an earlier stage."""
         for index, node in enumerate(self.circuit.nodes):
-            for slot, producer in enumerate(node.inputs):
-                channel = self.arrivals[index][slot]
+            for position, producer in enumerate(node.inputs):
+                channel = self.arrivals[index][position]
                 if channel is None:
                     assert self.stage[producer] == self.stage[index], (
                         f"node {index} reads another stage without a channel"
@@ -121,28 +124,39 @@ def plan_stages(circuit: Circuit, withheld: frozenset[str] = frozenset()) -> Sta
                 for i, key in zip(node.inputs, keys, strict=True)
             )
         )
-    last_read: dict[Channel, int] = {}
-    for index, channels in enumerate(arrivals):
+    result = StagePlan(
+        circuit=circuit,
+        stage=tuple(stage),
+        arrivals=tuple(arrivals),
+        last_read=_last_reads(stage, arrivals),
+        colocation=tuple(colocations),
+        input_colocation=_input_colocations(circuit, colocations, arrivals),
+    )
+    result.check()
+    return result
+
+
+def _last_reads(stage: Sequence[int], arrivals: Sequence[Sequence[Channel | None]]) -> dict[Channel, int]:
+    """For each channel, the last stage that reads it."""
+    found: dict[Channel, int] = {}
+    for at, channels in zip(stage, arrivals, strict=True):
         for channel in channels:
             if channel is not None:
-                last_read[channel] = max(last_read.get(channel, 0), stage[index])
-    input_places = tuple(
+                found[channel] = max(found.get(channel, 0), at)
+    return found
+
+
+def _input_colocations(
+    circuit: Circuit, colocations: Sequence[Key | None], arrivals: Sequence[Sequence[Channel | None]]
+) -> tuple[tuple[Key | None, ...], ...]:
+    """For each node, the columns by whose hash the rows of each of its inputs lie when they have arrived."""
+    return tuple(
         tuple(
             colocations[producer] if channel is None or not channel.is_exchange else channel.key
             for producer, channel in zip(node.inputs, channels, strict=True)
         )
         for node, channels in zip(circuit.nodes, arrivals, strict=True)
     )
-    result = StagePlan(
-        circuit=circuit,
-        stage=tuple(stage),
-        arrivals=tuple(arrivals),
-        last_read=last_read,
-        colocation=tuple(colocations),
-        input_colocation=input_places,
-    )
-    result.check()
-    return result
 
 
 def channels_of(usual: StagePlan) -> tuple[Channel, ...]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.analysis.comparing import Comparing
-from engine.analysis.filling import Compared, OutputTakenBack, Program
+from engine.analysis.filling import DifferencePlan, OutputTakenBack, Program
 from engine.analysis.filling_circuit import with_former_flag
 from engine.analysis.history import Feed, content_next
 from engine.analysis.history_inputs import Growing, Taking, over_state
@@ -28,8 +28,9 @@ def switching_program(comparing: Comparing) -> Program:
 
 
 class _SwitchingCircuit:
-    """`raw`: where each node of B is, which puts out its change. `switched`: by view and reader, what the reader gets in its place. `whole`: the
-    nodes that give all content of a view to a new topic, and so begin in this step."""
+    """The circuit of the step of the switch, while it is made. `raw`: where each node of B is, which puts out its change. `switched`: by view
+    and reader, what the reader gets in its place. `whole`: the nodes that give all content of a view to a new topic, and so begin in this
+    step."""
 
     def __init__(self, comparing: Comparing) -> None:
         self.comparing, self.into = comparing, Growing()
@@ -56,9 +57,9 @@ class _SwitchingCircuit:
             self.raw[index] = self.into.add(
                 replace(node, inputs=self._inputs(index, node)), comparing.numbers_now[index]
             )
-            for compared in comparing.compared:
-                if compared.view == index:
-                    self._pass_on(compared)
+            for difference in comparing.differences:
+                if difference.view == index:
+                    self._pass_on(difference)
         for taken in comparing.taken_back:
             self._take_back(taken)
         numbers = tuple(comparing.new_number(has_state=False) if n is None else n for n in self.into.numbers)
@@ -79,32 +80,32 @@ class _SwitchingCircuit:
             for at, node in enumerate(self.into.nodes)
         }
 
-    def _pass_on(self, compared: Compared) -> None:
-        comparing, view = self.comparing, compared.view
+    def _pass_on(self, difference: DifferencePlan) -> None:
+        comparing, view = self.comparing, difference.view
         key, wanted, types = (
-            comparing.key_of(compared),
+            comparing.key_of(difference),
             comparing.plan_now.colocation[view],
             comparing.now.nodes[view].types,
         )
-        if compared.again is not None:
-            self._write_again(compared)
+        if difference.rewrites_key is not None:
+            self._write_again(difference)
             return
         # The difference may leave by other columns than those by which the view lies.
         at = wanted if wanted in (None, key) else key
-        made = self.into.add(Switched((self.raw[view],), types, key=key, placed=at), compared.number)
+        made = self.into.add(Switched((self.raw[view],), types, key=key, placed=at), difference.number)
         made = made if at == wanted else self.into.add(Placed((made,), types, wanted))
-        self.switched[view] |= dict.fromkeys(compared.readers, made)
+        self.switched[view] |= dict.fromkeys(difference.readers, made)
 
-    def _write_again(self, compared: Compared) -> None:
+    def _write_again(self, difference: DifferencePlan) -> None:
         """All rows of the view, and the former rows of keys that have none now."""
-        comparing, view, key = self.comparing, compared.view, compared.again
+        comparing, view, key = self.comparing, difference.view, difference.rewrites_key
         types, wanted = tuple(comparing.now.nodes[view].types), comparing.plan_now.colocation[view]
         assert key is not None
         change = self.into.once(with_former_flag(self.raw[view], types, is_former=False))
-        rows = self.into.add(Switched((change,), (*types, IS_FORMER), key=key, placed=key), compared.number)
+        rows = self.into.add(Switched((change,), (*types, IS_FORMER), key=key, placed=key), difference.number)
         made = self.into.once(WrittenAgain((rows,), types, key))
         made = made if key == wanted else self.into.add(Placed((made,), types, wanted))
-        self.switched[view] |= dict.fromkeys(compared.readers, made)
+        self.switched[view] |= dict.fromkeys(difference.readers, made)
 
     def _take_back(self, taken: OutputTakenBack) -> None:
         """An output of A writes that the rows of its view are gone. The view itself is not there: it reads nothing of this step."""

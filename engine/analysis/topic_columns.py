@@ -57,8 +57,8 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class ColumnsChange:
-    """`had`: the names of all columns that messages of the topic have, in the order of their numbers. `is_same_view`: the rows of the view have
-    not changed, so that a column with another name is the same column."""
+    """What has changed in the columns of an output's messages. `had`: the names of all columns that messages of the topic have, in the order
+    of their numbers. `is_same_view`: the rows of the view have not changed, so that a column with another name is the same column."""
 
     was: TopicColumns
     now: TopicColumns

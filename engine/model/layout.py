@@ -31,7 +31,7 @@ INACCURACY = 0.1
 
 @dataclass(frozen=True)
 class FixedShards:
-    """`shards`: a power of two."""
+    """The policy that keeps the number of shards, unless there are more workers than shards. `shards`: a power of two."""
 
     shards: int = SHARDS_FIXED
 
@@ -56,7 +56,8 @@ PolicyName = Literal["fixed", "dynamic"]
 
 @dataclass(frozen=True)
 class Layout:
-    """`members`: ascending. `owners[shard]`: the member that owns the shard. `number` counts the layouts of a state from 0 on."""
+    """The owner of each shard among the members. `members`: ascending. `owners[shard]`: the member that owns the shard. `number` counts the
+    layouts of a state from 0 on."""
 
     number: int
     policy: Policy

@@ -38,7 +38,8 @@ class Expression:
 
 @dataclass(frozen=True)
 class NodeBase(ABC):
-    """`types`: the types of the output's columns, without the weight. `kind` is the node's name in the JSON form."""
+    """The base of all nodes of a circuit. `types`: the types of the output's columns, without the weight. `kind` is the node's name in the
+    JSON form."""
 
     inputs: tuple[int, ...]
     types: Types

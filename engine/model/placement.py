@@ -22,9 +22,9 @@ Workers = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Placement:
-    """`number`: counts the placements of a term from 0 on. `owned[worker]`: the slots of a worker; the keys are the workers' numbers, which may
-    have gaps. A worker that has just joined owns no slots. `readers[topic][partition]`: the worker that reads it. That changes no output, so it
-    is not recorded."""
+    """Which worker owns which slots, and which one reads which partition of the input. `number`: counts the placements of a term from 0 on.
+    `owned[worker]`: the slots of a worker; the keys are the workers' numbers, which may have gaps. A worker that has just joined owns no
+    slots. `readers[topic][partition]`: the worker that reads it. That changes no output, so it is not recorded."""
 
     number: int
     owned: Mapping[int, SlotSet]

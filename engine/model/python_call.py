@@ -29,7 +29,8 @@ OF_SERIES: frozenset[PythonForm] = frozenset({"pandas", "pandas iterator"})
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """`pickled`: the function and the type that it declares, as Spark's workers read them. `place`: its file and line, for errors."""
+    """One function of the user's in Python, which its digest identifies. `pickled`: the function and the type that it declares, as Spark's
+    workers read them. `place`: its file and line, for errors."""
 
     digest: str
     name: str = field(compare=False)
@@ -39,10 +40,10 @@ class PythonFunction:
 
 @dataclass(frozen=True)
 class PythonCall:
-    """`functions`: the first is given the columns `arguments` of the input, and each other one what the one before it returned. `keywords`: for
-    the last of the arguments, the names of the parameters that they stand for. A function of a group has one argument: a column of lists of
-    structs, of which a list is a group, and a struct has the arguments for a row of it. `settings`: the settings of Spark's that decide how
-    values are converted, sorted."""
+    """One call of the user's functions, one of which gets what the one before it returned. `functions`: the first is given the columns
+    `arguments` of the input, and each other one what the one before it returned. `keywords`: for the last of the arguments, the names of the
+    parameters that they stand for. A function of a group has one argument: a column of lists of structs, of which a list is a group, and a
+    struct has the arguments for a row of it. `settings`: the settings of Spark's that decide how values are converted, sorted."""
 
     functions: tuple[PythonFunction, ...]
     form: PythonForm

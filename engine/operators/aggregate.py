@@ -29,10 +29,10 @@ from engine.accumulators import doubles
 from engine.accumulators.canonical import canonical, one_nan
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.node import Column
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.aggregate_errors import USE_A_WIDER_TYPE, ResultOverflow, negative_count, text_of_group
 from engine.operators.aggregate_functions import FUNCTIONS, ExtremeFunction, ValuesFunction
-from engine.operators.aggregate_plan import DISTINCT_TRACE, AggregatePlan, Ordered, aggregate_plan_of
+from engine.operators.aggregate_plan import DISTINCT_TRACE, AggregatePlan, OrderedArgument, aggregate_plan_of
 from engine.operators.aggregate_results import Result, results_of
 from engine.operators.aggregate_stored_values import Net, ValueTraces, find_appearing, no_change, read_ordered
 from engine.operators.aggregate_totals import (
@@ -154,21 +154,22 @@ class Batch:
         self.keys, self.groups = keys_of(groups, delta.num_rows, key)
         self._present: dict[tuple[Column, bool], tuple[pa.Array, Int64s, Int64s]] = {}
 
-    def present(self, argument: Column, raw: bool = False) -> tuple[pa.Array, Int64s, Int64s]:
-        """(values, weights, groups) of the rows whose argument is not null. The values are canonical, unless `raw`."""
-        if (argument, raw) not in self._present:
+    def present(self, argument: Column, keeps_signed_zeros: bool = False) -> tuple[pa.Array, Int64s, Int64s]:
+        """(values, weights, groups) of the rows whose argument is not null. The values are canonical, unless `keeps_signed_zeros`: then their
+        -0.0 stay."""
+        if (argument, keeps_signed_zeros) not in self._present:
             column = self._delta.column(argument)
-            column = one_nan(column.combine_chunks()) if raw else canonical(column)
+            column = one_nan(column.combine_chunks()) if keeps_signed_zeros else canonical(column)
             weights, groups = self.weights, self.groups
             if column.null_count:
                 rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
                 column, weights, groups = column.take(pa.array(rows)), weights[rows], groups[rows]
-            self._present[argument, raw] = (column, weights, groups)
-        return self._present[argument, raw]
+            self._present[argument, keeps_signed_zeros] = (column, weights, groups)
+        return self._present[argument, keeps_signed_zeros]
 
-    def net(self, argument: Ordered) -> Net:
+    def net(self, argument: OrderedArgument) -> Net:
         """(values, encoded values, weights, groups): every pair of group and value once, with a weight that is not 0."""
-        values, weights, groups = self.present(argument.argument, argument.raw)
+        values, weights, groups = self.present(argument.argument, argument.keeps_signed_zeros)
         encoded = encode_values(values)
         sequence, starts = zset.group_rows([pa.array(groups), encoded], len(groups))
         totals = np.add.reduceat(weights[sequence], starts) if len(starts) else weights[:0]
@@ -186,7 +187,7 @@ def fresh_totals(plan: AggregatePlan, batch: Batch, context: StepContext) -> Gro
     try:
         for shared in plan.argument_sums:
             if shared.distinct:
-                argument = Ordered(shared.argument, shared.type, raw=False)
+                argument = OrderedArgument(shared.argument, shared.type, keeps_signed_zeros=False)
                 values, weights, groups = find_appearing(batch.keys, argument, batch.net(argument), distinct)
             else:
                 values, weights, groups = batch.present(shared.argument)
@@ -194,7 +195,7 @@ def fresh_totals(plan: AggregatePlan, batch: Batch, context: StepContext) -> Gro
     except OverflowError as error:
         raise ResultOverflow.of_sum() from error
     for number, extreme in enumerate(plan.kept_extremes()):
-        values, weights, groups = batch.present(extreme.argument, extreme.values.raw)
+        values, weights, groups = batch.present(extreme.argument, extreme.values.keeps_signed_zeros)
         if not weights.all():
             rows = np.flatnonzero(weights)
             values, groups = values.take(pa.array(rows)), groups[rows]
@@ -305,9 +306,9 @@ AGGREGATE = Operator(
     ),
     growth=Growth(retraction=lambda node: REPLACES, is_needed=False, is_relied_on=_relies_on_growth),
     state=StateUse(keeps=_keeps, content=ContentOfState(), fed=Fed(always, _content), traces_in_recursion=None),
-    names=Wording(
+    wording=Wording(
         columns=OF_GROUP_AND_CALLS,
-        text=lambda node: words.aggregate(node.group, node.calls, "c"),
+        text=lambda node: node_texts.aggregate(node.group, node.calls, "c"),
         user_name=lambda node: None,
     ),
 )

@@ -36,8 +36,9 @@ which the value may be a field.)"""
 
 @dataclass(frozen=True)
 class TotalFunction:
-    """`gives`: what follows from the count and the sum. How, is in aggregate_results.py, because it depends on the type of the argument.
-    `is_tried`: whether a value that the result's type cannot hold is NULL, and no error."""
+    """An aggregate function that is computed from the count and the sum of the values. `gives`: what follows from the count and the sum. How,
+    is in aggregate_results.py, because it depends on the type of the argument. `is_tried`: whether a value that the result's type cannot hold
+    is NULL, and no error."""
 
     accepts: Accepts
     type_of: TypeOf
@@ -59,7 +60,8 @@ class ExtremeFunction:
 
 @dataclass(frozen=True)
 class MomentFunction:
-    """`result`: from the count, the sums and the co-moments of every group."""
+    """An aggregate function that is computed from sums of products, such as a variance or a correlation. `result`: from the count, the sums
+    and the co-moments of every group."""
 
     accepts: Accepts
     type_of: TypeOf
@@ -68,8 +70,8 @@ class MomentFunction:
 
 @dataclass(frozen=True)
 class ValuesFunction:
-    """`result`: from all values of every group, one value per group, of the call's type. `follows_rows`: whether over a frame of a window the
-    values stand in the order of its rows, and not in their own."""
+    """An aggregate function that is computed from all values in order. `result`: from all values of every group, one value per group, of the
+    call's type. `follows_rows`: whether over a frame of a window the values stand in the order of its rows, and not in their own."""
 
     accepts: Accepts
     type_of: TypeOf

@@ -21,8 +21,9 @@ from base.arrays import Bools, Float64s, Int64s
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """`count`: of the values, or of the pairs. `x`, `y`: the sums. `xx`, `xy`, `yy`: the co-moments, such as the sum of
-    (x - mean of x) * (y - mean of y). All are NaN in groups with a value that is not finite. With one argument, y is x."""
+    """The count, the sums and the co-moments of every group. `count`: of the values, or of the pairs. `x`, `y`: the sums. `xx`, `xy`, `yy`:
+    the co-moments, such as the sum of (x - mean of x) * (y - mean of y). All are NaN in groups with a value that is not finite. With one
+    argument, y is x."""
 
     count: Int64s
     x: Float64s

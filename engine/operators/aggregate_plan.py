@@ -9,12 +9,12 @@ are the same for all calls:
     2, 3  group, argument, value -> weight       all values in order (int64, binary), for functions of them; min and max if the input can retract
     4, 5  group, argument, value -> weight       distinct values (int64, binary)
 
-In traces 2 and 3 the argument is -1 - its column if the values keep their -0.0 (see `Ordered`).
+In traces 2 and 3 the argument is -1 - its column if the values keep their -0.0 (see `OrderedArgument`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -63,31 +63,32 @@ CO_MOMENT_SUMS = ("x", "y", "xx", "xx scaled", "xy", "xy scaled", "yy", "yy scal
 
 
 @dataclass(frozen=True)
-class Ordered:
-    """The values of an argument in order, in trace 2 or 3. `raw`: -0.0 stays as it is and is just below 0.0. Otherwise it has become 0.0."""
+class OrderedArgument:
+    """An argument whose values are stored in order, in trace 2 or 3. `keeps_signed_zeros`: -0.0 stays as it is and is just below 0.0. Otherwise
+    it has become 0.0."""
 
     argument: Column
     type: pa.DataType
-    raw: bool
+    keeps_signed_zeros: bool
 
     @property
     def number(self) -> int:
         """The name of the argument in the trace."""
-        return -1 - self.argument if self.raw else self.argument
+        return -1 - self.argument if self.keeps_signed_zeros else self.argument
 
 
 @dataclass(frozen=True)
 class ExtremeOfArgument:
-    """A minimum or maximum. `raw`: as in `Ordered`."""
+    """A minimum or maximum. `keeps_signed_zeros`: as in `OrderedArgument`."""
 
     argument: Column
     highest: bool
     type: pa.DataType
-    raw: bool
+    keeps_signed_zeros: bool
 
     @property
-    def values(self) -> Ordered:
-        return Ordered(self.argument, self.type, self.raw)
+    def values(self) -> OrderedArgument:
+        return OrderedArgument(self.argument, self.type, self.keeps_signed_zeros)
 
     @property
     def coded(self) -> bool:
@@ -96,7 +97,8 @@ class ExtremeOfArgument:
 
 @dataclass(frozen=True, kw_only=True)
 class AggregatePlan:
-    """`sums`: the number of sums. Sum 0 is the count of rows. `digit_sums`: the number of sums in the trace of digits."""
+    """How the calls of one Aggregate are computed: the accumulators that they share, and where these are stored. `sums`: the number of sums.
+    Sum 0 is the count of rows. `digit_sums`: the number of sums in the trace of digits."""
 
     group: tuple[Column, ...]
     calls: tuple[AggregateCall, ...]
@@ -105,10 +107,10 @@ class AggregatePlan:
     sums: int
     digit_sums: int
     append_only: bool
-    values: tuple[Ordered, ...] = ()
+    values: tuple[OrderedArgument, ...] = ()
     """The arguments of which the functions of all values read the values."""
 
-    def ordered_arguments(self) -> tuple[Ordered, ...]:
+    def ordered_arguments(self) -> tuple[OrderedArgument, ...]:
         """The arguments whose values are stored in order."""
         searched = () if self.append_only else self.extremes
         return tuple(dict.fromkeys([*(extreme.values for extreme in searched), *self.values]))
@@ -146,7 +148,7 @@ def aggregate_plan_of(
     lowering refuses those before."""
     wanted: dict[tuple[Column, bool], list[AggregateCall]] = {}
     extremes: dict[ExtremeOfArgument, None] = {}
-    values: dict[Ordered, None] = {}
+    values: dict[OrderedArgument, None] = {}
     for call in calls:
         if call.argument is None:
             assert call.function == "count" and not call.distinct, call
@@ -159,8 +161,27 @@ def aggregate_plan_of(
         if isinstance(function, ExtremeFunction):
             extremes[_extreme(call, type_, highest=function.highest)] = None
         elif isinstance(function, ValuesFunction):
-            values[Ordered(call.argument, type_, raw=True)] = None
-    argument_sums, sums, digit_sums = [], 1, 0
+            values[OrderedArgument(call.argument, type_, keeps_signed_zeros=True)] = None
+    argument_sums, sums, digit_sums = _argument_sums(wanted, types)
+    return AggregatePlan(
+        group=group,
+        calls=calls,
+        argument_sums=argument_sums,
+        extremes=tuple(extremes),
+        sums=sums,
+        digit_sums=digit_sums,
+        append_only=append_only,
+        values=tuple(values),
+    )
+
+
+def _argument_sums(
+    wanted: Mapping[tuple[Column, bool], Sequence[AggregateCall]], types: Sequence[pa.DataType]
+) -> tuple[tuple[ArgumentSums, ...], int, int]:
+    """(the sums of each argument, the number of sums, the number of sums in the trace of digits). `wanted`: the calls that read an argument, by
+    the argument and whether each of its values counts once."""
+    found: list[ArgumentSums] = []
+    sums, digit_sums = 1, 0
     for (argument, distinct), readers in wanted.items():
         type_ = types[argument]
         summed = any(_adds_values(call) for call in readers)
@@ -179,18 +200,9 @@ def aggregate_plan_of(
         )
         if products is not None:
             digit_sums += len(CO_MOMENT_SUMS if shared.is_pair else MOMENT_SUMS)
-        argument_sums.append(shared)
+        found.append(shared)
         sums += 1 + width
-    return AggregatePlan(
-        group=group,
-        calls=calls,
-        argument_sums=tuple(argument_sums),
-        extremes=tuple(extremes),
-        sums=sums,
-        digit_sums=digit_sums,
-        append_only=append_only,
-        values=tuple(values),
-    )
+    return tuple(found), sums, digit_sums
 
 
 def _extreme(call: AggregateCall, type_: pa.DataType, *, highest: bool) -> ExtremeOfArgument:

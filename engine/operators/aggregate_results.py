@@ -26,13 +26,14 @@ from engine.operators.aggregate_functions import (
     ValuesFunction,
 )
 from engine.operators.aggregate_moments import Spread
-from engine.operators.aggregate_plan import CO_MOMENT_SUMS, MOMENT_SUMS, AggregatePlan, ArgumentSums, Ordered
+from engine.operators.aggregate_plan import CO_MOMENT_SUMS, MOMENT_SUMS, AggregatePlan, ArgumentSums, OrderedArgument
 from engine.operators.aggregate_totals import GroupTotals
 from engine.operators.aggregate_values import decode_values
 
 
 class Result(NamedTuple):
-    """`fits` is False for the groups whose value the result's type cannot hold. There the column is null."""
+    """The values of one call, one for each group. `fits` is False for the groups whose value the result's type cannot hold. There the column
+    is null."""
 
     column: pa.Array
     fits: Bools
@@ -67,7 +68,7 @@ def _result(plan: AggregatePlan, totals: GroupTotals, call: AggregateCall) -> Re
             return Result(pa.array(values, mask=~defined, from_pandas=False), everything)
         case ValuesFunction():
             assert isinstance(call, ValuesCall), call
-            values_ = totals.values[Ordered(shared.argument, shared.type, raw=True)]
+            values_ = totals.values[OrderedArgument(shared.argument, shared.type, keeps_signed_zeros=True)]
             return Result(function.result(values_.once() if call.distinct else values_, call), everything)
         case TotalFunction(gives="count"):
             return Result(pa.array(counts), everything)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from base.arrays import Int64s, fill
 from engine.operators.aggregate_errors import negative_count
-from engine.operators.aggregate_plan import EXTREMES_TRACE, AggregatePlan, ExtremeOfArgument, Ordered
+from engine.operators.aggregate_plan import EXTREMES_TRACE, AggregatePlan, ExtremeOfArgument, OrderedArgument
 from engine.operators.aggregate_totals import GroupKeys, GroupTotals
 from engine.operators.aggregate_values import GroupValues, encode_values, sorted_values
 from engine.operators.context import StepContext
@@ -63,7 +63,7 @@ class ValueTraces:
 
 
 def find_appearing(
-    keys: GroupKeys, argument: Ordered, net: Net, traces: ValueTraces
+    keys: GroupKeys, argument: OrderedArgument, net: Net, traces: ValueTraces
 ) -> tuple[pa.Array, Int64s, Int64s]:
     """(values, +1 or -1, groups) of the values that appear in or vanish from their group. The change `net` is appended to the traces."""
     values, encoded, weights, groups = net
@@ -81,7 +81,7 @@ def find_appearing(
     return values.take(pa.array(rows)), change[rows], groups[rows]
 
 
-def no_change(argument: Ordered) -> Net:
+def no_change(argument: OrderedArgument) -> Net:
     no_values, no_numbers = pa.array([], argument.type), np.zeros(0, np.int64)
     return no_values, encode_values(no_values), no_numbers, no_numbers
 
@@ -89,7 +89,7 @@ def no_change(argument: Ordered) -> Net:
 def read_ordered(
     plan: AggregatePlan,
     keys: GroupKeys,
-    net: Callable[[Ordered], Net],
+    net: Callable[[OrderedArgument], Net],
     context: StepContext,
     *,
     old: GroupTotals,
@@ -120,7 +120,9 @@ def read_ordered(
         old.extremes, new.extremes = ([found[extreme] for extreme in plan.extremes] for found in (before, after))
 
 
-def store_ordered(plan: AggregatePlan, keys: GroupKeys, net: Callable[[Ordered], Net], context: StepContext) -> None:
+def store_ordered(
+    plan: AggregatePlan, keys: GroupKeys, net: Callable[[OrderedArgument], Net], context: StepContext
+) -> None:
     """Appends the change to the traces of values in order, and reads nothing."""
     traces = ValueTraces(plan, keys, context, EXTREMES_TRACE, ordered=True)
     for argument in plan.ordered_arguments():
@@ -130,7 +132,7 @@ def store_ordered(plan: AggregatePlan, keys: GroupKeys, net: Callable[[Ordered],
 
 
 def _all_values(
-    argument: Ordered, keys: GroupKeys, matches: Matches, change: tuple[Int64s, pa.Array, Int64s]
+    argument: OrderedArgument, keys: GroupKeys, matches: Matches, change: tuple[Int64s, pa.Array, Int64s]
 ) -> tuple[GroupValues, GroupValues]:
     """The values of the groups before and after a change of (groups, encoded values, weights), which is not in the trace yet. `matches`: what
     the trace has of the groups."""

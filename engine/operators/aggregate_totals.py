@@ -22,7 +22,7 @@ from engine.operators.aggregate_plan import (
     AggregatePlan,
     ArgumentSums,
     ExtremeOfArgument,
-    Ordered,
+    OrderedArgument,
 )
 from engine.operators.aggregate_values import GroupValues, encode_values
 from engine.operators.context import StepContext
@@ -51,13 +51,14 @@ class GroupKeys:
 
 @dataclass
 class GroupTotals:
-    """`sums[i, g]`: sum i of group g. `digits`: their group numbers are g * plan.digit_sums + number. `extremes[i]`: the encoded values of
-    plan.extremes[i], one per group. They are int64 without nulls (ABOVE_ALL or BELOW_ALL if a group has no value), or binary with nulls."""
+    """The accumulators of all groups that a step reads or changes. `sums[i, g]`: sum i of group g. `digits`: their group numbers are g *
+    plan.digit_sums + number. `extremes[i]`: the encoded values of plan.extremes[i], one per group. They are int64 without nulls (ABOVE_ALL or
+    BELOW_ALL if a group has no value), or binary with nulls."""
 
     sums: Int64s
     digits: Digits
     extremes: list[pa.Array]
-    values: dict[Ordered, GroupValues] = field(default_factory=dict)
+    values: dict[OrderedArgument, GroupValues] = field(default_factory=dict)
     """All values of the arguments of plan.values; empty until they are read."""
 
     @property

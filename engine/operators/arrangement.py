@@ -32,7 +32,8 @@ Exchange = Key | Everyone | None
 
 @dataclass(frozen=True)
 class Arrangement:
-    """`exchanges[i]`: how input i is exchanged. `colocation`: the co-location key of the output."""
+    """Where the rows of a node lie: the exchanges before it, and the columns by whose hash its output lies on the workers. `exchanges[i]`:
+    how input i is exchanged. `colocation`: the co-location key of the output."""
 
     exchanges: tuple[Exchange, ...]
     colocation: Key | None
@@ -67,6 +68,11 @@ def by_join_key(left_key: Key, right_key: Key, inputs: Sequence[Key | None]) -> 
 def add_broadcast(arrangement: Arrangement) -> Arrangement:
     """Returns the arrangement with one more input behind the others, which every worker gets: a watermark."""
     return Arrangement((*arrangement.exchanges, EVERYONE), arrangement.colocation)
+
+
+def exchange_to(needed: Key, colocation: Key | None) -> Exchange:
+    """The exchange after which rows lie by exactly these columns."""
+    return None if colocation == needed else needed
 
 
 def on_one_worker(inputs: Sequence[Key | None]) -> Arrangement:

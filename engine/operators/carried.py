@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from engine.model.filling import CarriedTable
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
-from engine.operators.fed_rows import below, columns_by_place, within
+from engine.operators.fed_rows import below, columns_at_positions, within
 from engine.operators.keys import ColocatedKey, distinct_keys
-from engine.operators.names import OF_PLACES
+from engine.operators.names import OF_POSITIONS
 from engine.rows import zset
 from engine.rows.hashing import Hashes, slot_of
 from engine.state.runs import as_rows, as_zset
@@ -76,7 +76,7 @@ def _within(rows: pa.Table, key: Key, first: int, end: int) -> pa.Table:
 
 def _with_columns(node: CarriedTable, rows: pa.Table) -> pa.Table:
     """Rows of the former table, each with its partition, with the columns of the new one."""
-    columns = columns_by_place(rows, node.places, node.types)
+    columns = columns_at_positions(rows, node.places, node.types)
     return zset.build([*columns, rows.column(len(node.former.types))], zset.weights_of(rows))
 
 
@@ -101,9 +101,9 @@ CARRIED_TABLE = Operator(
         fed=None,
         traces_in_recursion=None,
     ),
-    names=Wording(
-        columns=OF_PLACES,
-        text=lambda node: f"by {words.columns(node.key)}, level {node.level}",
+    wording=Wording(
+        columns=OF_POSITIONS,
+        text=lambda node: f"by {node_texts.columns(node.key)}, level {node.level}",
         user_name=lambda node: None,
     ),
 )

@@ -79,7 +79,7 @@ CLOCK_VALUE = Operator(
         fed=None,
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=named_by(lambda node, inputs, naming: ("now()",)),
         text=lambda node: "the time of the step" + (", by days" if node.rounding_us == DAY_US else ""),
         user_name=lambda node: None,

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from engine.model.event_time import ClosingAggregate, ClosingSessions
 from engine.model.ordered import Sessions
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.aggregate import Batch, check_counts, fit_results, fresh_totals, keys_of, stored_totals
 from engine.operators.aggregate_errors import ResultOverflow
 from engine.operators.aggregate_plan import DISTINCT_TRACE, EXTREMES_TRACE, AggregatePlan, aggregate_plan_of
@@ -29,7 +29,7 @@ from engine.operators.aggregate_totals import GroupKeys, TotalsTraces, combine
 from engine.operators.aggregate_values import encode_values
 from engine.operators.arrangement import add_broadcast, by_group, by_key
 from engine.operators.context import StepContext
-from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
+from engine.operators.descriptor import PLAIN_OUTPUT, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
 from engine.operators.event_time import Mark, drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
 from engine.operators.names import OF_FIRST, OF_GROUP_AND_CALLS
@@ -127,7 +127,7 @@ def step_closing_sessions(node: ClosingSessions, inputs: Sequence[pa.Table], con
 
 
 def _text_of_aggregate(node: ClosingAggregate) -> str:
-    return f"{words.aggregate(node.group, node.calls, 'c')}, when the watermark reaches c{node.group[node.time]}"
+    return f"{node_texts.aggregate(node.group, node.calls, 'c')}, when the watermark reaches c{node.group[node.time]}"
 
 
 CLOSING_AGGREGATE = Operator(
@@ -147,7 +147,7 @@ CLOSING_AGGREGATE = Operator(
         fed=None,
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=OF_GROUP_AND_CALLS,
         text=_text_of_aggregate,
         user_name=lambda node: None,
@@ -159,9 +159,7 @@ CLOSING_SESSIONS = Operator(
     implementation_version=1,
     step=step_closing_sessions,
     arrange=lambda node, inputs: add_broadcast(by_key(node.key, inputs[0])),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
     state=StateUse(
         keeps=lambda node, append_only: "the rows of the sessions that are not closed",
@@ -169,9 +167,9 @@ CLOSING_SESSIONS = Operator(
         fed=None,
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=OF_FIRST,
-        text=lambda node: f"c{node.window} by {words.columns(node.key)}, when the watermark reaches their end",
+        text=lambda node: f"c{node.window} by {node_texts.columns(node.key)}, when the watermark reaches their end",
         user_name=lambda node: None,
     ),
 )

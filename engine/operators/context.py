@@ -32,7 +32,7 @@ N = TypeVar("N", bound=NodeBase)
 
 @dataclass
 class StepContext:
-    """What a step function may use: the state of the operator, and facts of the run and of the step. `node`: the number of its node in the
+    """What a step function may use: the state of the operator, and facts of the run and of the step. `node`: the index of its node in the
     circuit."""
 
     run: RunFacts
@@ -109,9 +109,9 @@ class StepContext:
         return Trace(self.store, layout, self.slots)
 
     def key(self, number: int, columns: Sequence[int]) -> ColocatedKey:
-        """The key of input `number` by which its rows are stored. All columns of the input's place must be in it."""
+        """The key of input `number` by which its rows are stored. All columns of the input's co-location key must be in it."""
         colocation = self.colocation[number]
-        assert colocation is not None, f"node {self.node} has state, and input {number} has no place"
+        assert colocation is not None, f"node {self.node} has state, and input {number} has no co-location key"
         assert set(colocation) <= set(columns), (
             f"node {self.node}: input {number} lies by {colocation}, and its key is {columns}"
         )

@@ -6,10 +6,10 @@ also by the analyses. A module that names a kind of node says something of that 
 An operator says how it computes and where its rows lie, and then four groups of facts, each a value of its own:
 
     output    what is true of its output            growth    what it does with rows that are taken back
-    state     what it stores between steps          names     what users read of it
+    state     what it stores between steps          wording   what users read of it
 
-No field has a default. With a wrong default for its exchanges or its retractions an operator would give wrong answers without an error. Two
-groups that many operators have stand here under a name, FOLLOWS_INPUTS and NO_STATE, and an operator that means them says so.
+No field has a default. With a wrong default for its exchanges or its retractions an operator would give wrong answers without an error. The
+groups that several operators have stand here under a name, such as FOLLOWS_INPUTS and NO_STATE, and an operator that means them says so.
 `tests/engine/test_descriptors.py` runs every operator and compares what it does with its descriptor.
 """
 
@@ -38,7 +38,8 @@ class NoContent:
 
 @dataclass(frozen=True)
 class ContentOfInput(Generic[N]):
-    """`apply(node, content)` computes the content of the output from that of the operator's one input. Both are Z-sets."""
+    """The content follows from that of the one input. `apply(node, content)` computes the content of the output from that of the operator's
+    one input. Both are Z-sets."""
 
     apply: Callable[[N, pa.Table], pa.Table]
 
@@ -99,6 +100,12 @@ class OutputFacts(Generic[N]):
     counts_errors: Callable[[N], bool]
 
 
+PLAIN_OUTPUT: OutputFacts[Any] = OutputFacts(
+    unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+)
+"""The output has no known unique key, there is none before there is input, and no row of it can be in error."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Growth(Generic[N]):
     """What an operator does with rows that are taken back. Its inputs grow as long as they only insert.
@@ -116,6 +123,11 @@ class Growth(Generic[N]):
 
 FOLLOWS_INPUTS: Growth[Any] = Growth(retraction=lambda node: None, is_needed=False, is_relied_on=lambda node: False)
 """The operator retracts rows only if an input does, and may begin to at any time."""
+
+TAKES_BACK: Growth[Any] = Growth(
+    retraction=lambda node: "old rows are taken back", is_needed=False, is_relied_on=lambda node: False
+)
+"""The operator belongs to a transition, and retracts rows of the previous project."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,8 +168,10 @@ class Wording(Generic[N]):
 
 @dataclass(frozen=True, kw_only=True)
 class Operator(Generic[N]):
-    """`implementation_version`: rises when the operator's results, or what its traces hold, change for the same inputs. State that
-    another version has made is then not kept (engine/analysis/identity.py).
+    """The descriptor of one kind of node.
+
+    `implementation_version`: rises when the operator's results, or what its traces hold, change for the same inputs. State that another version
+    has made is then not kept (engine/analysis/identity.py).
     `step`: computes the change of the output from the changes of the inputs; None for a source, whose rows are read and not computed.
     `arrange(node, co-location keys of the inputs)`: the exchanges before the operator, and the co-location key of its output."""
 
@@ -168,7 +182,7 @@ class Operator(Generic[N]):
     output: OutputFacts[N]
     growth: Growth[N]
     state: StateUse[N]
-    names: Wording[N]
+    wording: Wording[N]
 
     def is_fed_from_state(self, node: N) -> bool:
         """Whether the state of the node tells the content of its output (see Fed)."""

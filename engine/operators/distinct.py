@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.model.rows import Deduplicate, Distinct
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import by_key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import (
@@ -126,7 +126,7 @@ DISTINCT = Operator(
         fed=Fed(always, _content_of_distinct),
         traces_in_recursion=1,
     ),
-    names=Wording(columns=OF_FIRST, text=lambda node: "", user_name=lambda node: None),
+    wording=Wording(columns=OF_FIRST, text=lambda node: "", user_name=lambda node: None),
 )
 
 DEDUPLICATE = Operator(
@@ -147,5 +147,7 @@ DEDUPLICATE = Operator(
         fed=Fed(always, _content_of_deduplicate),
         traces_in_recursion=1,
     ),
-    names=Wording(columns=OF_FIRST, text=lambda node: f"by {words.columns(node.key)}", user_name=lambda node: None),
+    wording=Wording(
+        columns=OF_FIRST, text=lambda node: f"by {node_texts.columns(node.key)}", user_name=lambda node: None
+    ),
 )

@@ -2,7 +2,7 @@
 
 An error row gives no output, so the operators behind it go on with the other rows. A row that is retracted raises as it did when it was
 inserted, and then it counts with its negative weight. So the sums over all steps are 0 exactly when no row is in error any more, and what the
-operators hold is then what they would hold if no row had ever been. Until then the outputs behind the node are withheld (operators/output.py).
+operators hold is then what they would hold if no row had ever been. Until then the outputs behind the node are withheld (output.py).
 
 The idea of errors beside rows is that of Materialize. There each operator carries a second stream with the errors. Here only their sums travel,
 because a view with an error has no answer whatever its other rows are.

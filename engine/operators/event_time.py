@@ -37,6 +37,7 @@ from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,
+    PLAIN_OUTPUT,
     Growth,
     NoContent,
     Operator,
@@ -172,12 +173,10 @@ LATEST_TIME = Operator(
     implementation_version=1,
     step=step_latest_time,
     arrange=lambda node, inputs: Arrangement((None,), None),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
     state=NO_STATE,
-    names=Wording(columns=NONE, text=lambda node: f"of c{node.time}", user_name=lambda node: None),
+    wording=Wording(columns=NONE, text=lambda node: f"of c{node.time}", user_name=lambda node: None),
 )
 
 WATERMARK = Operator(
@@ -197,5 +196,5 @@ WATERMARK = Operator(
         fed=None,
         traces_in_recursion=None,
     ),
-    names=Wording(columns=NONE, text=_text_of_watermark, user_name=lambda node: None),
+    wording=Wording(columns=NONE, text=_text_of_watermark, user_name=lambda node: None),
 )

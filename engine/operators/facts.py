@@ -27,7 +27,7 @@ class RunFacts:
     schema_ids: Mapping[str, SchemaIds]
     begins: frozenset[int] | None = None
     """The nodes whose first step is that of the program, `StepFacts.first`. None: all of them."""
-    silent: frozenset[int] = frozenset()
+    uncounted: frozenset[int] = frozenset()
     """The nodes of which error rows are left out and not counted, because another node counts the same ones."""
 
 

@@ -23,9 +23,11 @@ def within(hashes: Hashes, first: int, end: int) -> Bools:
     return below(hashes, end) & ~below(hashes, first)
 
 
-def columns_by_place(rows: pa.Table, places: Sequence[Column | None], types: Types) -> list[pa.ChunkedArray | pa.Array]:
-    """The columns of former rows for a table of now. `places`: of each column, where it is in `rows`; None: it is null."""
+def columns_at_positions(
+    rows: pa.Table, positions: Sequence[Column | None], types: Types
+) -> list[pa.ChunkedArray | pa.Array]:
+    """The columns of former rows for a table of now. `positions`: of each column, where it is in `rows`; None: it is null."""
     return [
-        pa.nulls(rows.num_rows, kind) if place is None else rows.column(place)
-        for place, kind in zip(places, types, strict=True)
+        pa.nulls(rows.num_rows, kind) if position is None else rows.column(position)
+        for position, kind in zip(positions, types, strict=True)
     ]

@@ -1,7 +1,6 @@
-"""The operators of a transition: what fills young nodes, and what compares the new content of a view with its old one.
+"""The operators of a transition: feeds, which give the contents of nodes by ranges of hashes, and what stands between nodes of two projects.
 
-A drain passes a difference on by ranges of slots, from the step of the switch on. Below its position a reader has the new content of the view,
-and above it the old content, as it was before the switch. So what changes above it waits in the difference.
+Those that compare the old and the new content of a view, and pass on what differs, are in differences.py.
 
 A feed reads the content of its node *after* the node's own step, in the same stage and the same transaction. Rows above its position are then in
 the content that it will meet, whatever the step did to them, and rows below it are passed on as they change. So no snapshot is held, and each
@@ -14,19 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from base.slots import SLOT_BITS, SLOTS
-from engine.model.filling import HASHES, ContentFeed, Difference, Frozen, Placed, Renamed, Switched, WrittenAgain
+from base.slots import SLOTS
+from engine.model.filling import HASHES, ContentFeed, Frozen, Placed, Renamed
 from engine.model.node import NodeBase
-from engine.operators import words
-from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
+from engine.operators import node_texts
+from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key, exchange_to
 from engine.operators.carried import CARRIED_TABLE
 from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,
+    PLAIN_OUTPUT,
     Growth,
     NoContent,
     Operator,
@@ -34,19 +33,12 @@ from engine.operators.descriptor import (
     StateUse,
     Wording,
 )
-from engine.operators.fed_rows import columns_by_place, within
-from engine.operators.keys import ColocatedKey, net_rows_by_key
-from engine.operators.names import OF_FIRST, OF_PLACES, Names, Naming, named_by
+from engine.operators.differences import DIFFERENCE_OF_VIEW, SWITCHED, WRITTEN_AGAIN
+from engine.operators.fed_rows import columns_at_positions, within
+from engine.operators.keys import ColocatedKey
+from engine.operators.names import OF_FIRST, OF_POSITIONS, Names, Naming, named_by
 from engine.rows import zset
-from engine.rows.hashing import HASH_BITS, Hashes, slot_of
-from engine.state.runs import as_rows, as_zset
-from engine.state.trace import Trace
-
-FIRST_LEVEL = 0
-"""The level of the feeds that fill nodes, and that give whole contents to new topics from the step of the switch on."""
-
-DIFFERENCE = 0
-"""The number of the trace of a difference."""
+from engine.rows.hashing import Hashes, slot_of
 
 
 def placed_hashes(rows: pa.Table, colocation: Key | None) -> Hashes:
@@ -96,7 +88,7 @@ def _feed_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[Co
         ),
         growth=FOLLOWS_INPUTS,
         state=NO_STATE,
-        names=Wording(
+        wording=Wording(
             columns=OF_FIRST,
             text=lambda node: f"the content of the {node.holder.kind} below, level {node.level}",
             user_name=lambda node: None,
@@ -118,7 +110,7 @@ def _frozen_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[
         return Arrangement(tuple(None for _ in inputs), at)
 
     def names(node: Frozen, inputs: Sequence[Names], naming: Naming) -> Names:
-        return operators[type(node.holder)].names.columns.of(node.holder, inputs, naming)
+        return operators[type(node.holder)].wording.columns.of(node.holder, inputs, naming)
 
     return Operator(
         node=Frozen,
@@ -141,7 +133,7 @@ def _frozen_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[
             fed=None,
             traces_in_recursion=None,
         ),
-        names=Wording(
+        wording=Wording(
             columns=named_by(names),
             text=lambda node: f"stands for a {node.holder.kind} that this version cannot run",
             user_name=lambda node: None,
@@ -150,85 +142,29 @@ def _frozen_over(operators: Mapping[type[NodeBase], Operator[Any]]) -> Operator[
 
 
 def step_placed(node: Placed, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    """The rows as they are. They have been exchanged before, if another node has them elsewhere."""
     return inputs[0]
 
 
 def step_renamed(node: Renamed, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
+    """The rows with the columns that the view has now. Those that it did not have are null."""
     (rows,) = inputs
-    return zset.build(columns_by_place(rows, node.places, node.types), zset.weights_of(rows))
-
-
-def step_difference(node: Difference, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    new, *old = inputs
-    change = zset.consolidate(zset.add([new, *map(zset.negate, old)]))
-    if change.num_rows:
-        difference(node, context).append(as_rows(change), _hashes(node, change))
-    return zset.empty(node.types)
-
-
-def step_switched(node: Switched, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """All of the difference and of the change, or what a drain passes on in this step."""
-    (change,) = inputs
-    before, after = context.step.division.fed_hashes(FIRST_LEVEL)
-    if (before, after) == (0, HASHES):
-        left = difference(node, context).scan()
-    else:
-        first, end = slot_of(before), slot_of(after)
-        change = _kept_back(node, change, context, end)
-        left = difference(node, replace(context, slots=(first, end))).scan()
-    return zset.consolidate(zset.add([change, zset.as_schema(as_zset(left), zset.schema_of(node.types))]))
-
-
-def step_written_again(node: WrittenAgain, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    rows, group, keys = net_rows_by_key(inputs[0], node.key)
-    weights = zset.weights_of(rows)
-    is_former = rows.column(len(node.types)).to_numpy(zero_copy_only=False)
-    has_row = np.zeros(keys, dtype=bool)
-    has_row[group[(weights > 0) & ~is_former]] = True
-    chosen = ~is_former | ~has_row[group]
-    wanted = rows.filter(pa.array(chosen))
-    return zset.build(wanted.columns[: len(node.types)], weights[chosen])
-
-
-def _kept_back(node: Switched, change: pa.Table, context: StepContext, end: int) -> pa.Table:
-    """The rows of the change in slots below `end`. The others are added to the difference, with which they leave. If they passed at once, a
-    reader would get the retraction of a row whose insertion has still to leave."""
-    hashes = _hashes(node, change)
-    waits = (hashes >> np.uint64(HASH_BITS - SLOT_BITS)) >= np.uint64(end)
-    if not waits.any():
-        return change
-    waiting = zset.consolidate(change.filter(pa.array(waits)))
-    if waiting.num_rows:
-        difference(node, context).append(as_rows(waiting), _hashes(node, waiting))
-    return change.filter(pa.array(~waits))
-
-
-def difference(node: Difference | Switched, context: StepContext) -> Trace:
-    """The trace of what differs: rows that are new have positive weights, and rows that are gone have negative ones."""
-    return context.trace(DIFFERENCE, node.types, tuple(range(len(node.types))))
-
-
-def _hashes(node: Difference | Switched, rows: pa.Table) -> Hashes:
-    return ColocatedKey(tuple(range(len(node.types))), node.key).hashes(rows)
-
-
-def _exchange(key: Key, colocation: Key | None) -> Exchange:
-    return None if colocation == key else key
+    return zset.build(columns_at_positions(rows, node.places, node.types), zset.weights_of(rows))
 
 
 PLACED = Operator(
     node=Placed,
     implementation_version=1,
     step=step_placed,
-    arrange=lambda node, inputs: Arrangement((None if node.key is None else _exchange(node.key, inputs[0]),), node.key),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
+    arrange=lambda node, inputs: Arrangement(
+        (None if node.key is None else exchange_to(node.key, inputs[0]),), node.key
     ),
+    output=PLAIN_OUTPUT,
     growth=FOLLOWS_INPUTS,
     state=NO_STATE,
-    names=Wording(
+    wording=Wording(
         columns=OF_FIRST,
-        text=lambda node: "anywhere" if node.key is None else f"by {words.columns(node.key)}",
+        text=lambda node: "anywhere" if node.key is None else f"by {node_texts.columns(node.key)}",
         user_name=lambda node: None,
     ),
 )
@@ -238,60 +174,14 @@ RENAMED = Operator(
     implementation_version=1,
     step=step_renamed,
     arrange=lambda node, inputs: Arrangement((None,), None),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=FOLLOWS_INPUTS,
     state=NO_STATE,
-    names=Wording(
-        columns=OF_PLACES,
+    wording=Wording(
+        columns=OF_POSITIONS,
         text=lambda node: "with the columns of the view now",
         user_name=lambda node: None,
     ),
-)
-
-DIFFERENCE_OF_VIEW = Operator(
-    node=Difference,
-    implementation_version=1,
-    step=step_difference,
-    arrange=lambda node, inputs: Arrangement(tuple(_exchange(node.key, each) for each in inputs), node.key),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
-    growth=Growth(retraction=lambda node: "old rows are taken back", is_needed=False, is_relied_on=lambda node: False),
-    state=StateUse(
-        keeps=lambda node, append_only: "what differs", content=NoContent(), fed=None, traces_in_recursion=None
-    ),
-    names=Wording(columns=OF_FIRST, text=lambda node: "new content without old content", user_name=lambda node: None),
-)
-
-SWITCHED = Operator(
-    node=Switched,
-    implementation_version=1,
-    step=step_switched,
-    arrange=lambda node, inputs: Arrangement((_exchange(node.key, inputs[0]),), node.placed),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: True, counts_errors=lambda node: False
-    ),
-    growth=Growth(retraction=lambda node: "old rows are taken back", is_needed=False, is_relied_on=lambda node: False),
-    state=StateUse(
-        keeps=lambda node, append_only: "what differs", content=NoContent(), fed=None, traces_in_recursion=None
-    ),
-    names=Wording(columns=OF_FIRST, text=lambda node: "with what differs", user_name=lambda node: None),
-)
-
-
-WRITTEN_AGAIN = Operator(
-    node=WrittenAgain,
-    implementation_version=1,
-    step=step_written_again,
-    arrange=lambda node, inputs: Arrangement((_exchange(node.key, inputs[0]),), node.key),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
-    growth=Growth(retraction=lambda node: "old rows are taken back", is_needed=False, is_relied_on=lambda node: False),
-    state=NO_STATE,
-    names=Wording(columns=OF_FIRST, text=lambda node: "all rows once more", user_name=lambda node: None),
 )
 
 

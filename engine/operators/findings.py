@@ -35,7 +35,7 @@ class RowElsewhere(NamedTuple):
     partition: int
 
 
-class Refused(NamedTuple):
+class MalformedByState(NamedTuple):
     """A message of a source that only the state shows to be malformed."""
 
     handle: str
@@ -67,7 +67,7 @@ class Findings:
     times: TimeReport = field(default_factory=TimeReport)
     errors: dict[int, ErrorRows] = field(default_factory=dict)
     """The changes of the step in the error rows of nodes, by node, as far as it counts them."""
-    refused: list[Refused] = field(default_factory=list)
+    malformed: list[MalformedByState] = field(default_factory=list)
     """The messages that the state has shown to be malformed. They were left out, whatever the policy of their source is."""
     work: dict[int, Work] = field(default_factory=dict, compare=False)
     """The cost of the nodes of each view, source and output together, by its own node."""
@@ -86,7 +86,7 @@ class Findings:
         self.times.late.update(later.times.late)
         self.times.watermarks.update(later.times.watermarks)
         self.errors.update(later.errors)
-        self.refused += later.refused
+        self.malformed += later.malformed
         for owner, work in later.work.items():
             add_work(self.work, owner, work)
         if later.border_us is not None:

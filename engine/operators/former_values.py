@@ -4,11 +4,11 @@ The messages of a key are taken in their order, beside the row that the key had 
 
     a deletion, a truncation      the key has no row
     a message with all values     is the row
-    a message that lacks values   takes them from the row before it; if there is none, it is refused and changes nothing
+    a message that lacks values   takes them from the row before it; if there is none, it is malformed and changes nothing
 
-Nothing is computed message by message. A *stretch* is a run of messages of one key between two ends of its row. Within a stretch, a key that
-has a row keeps having one: the row from before the step, or the first message with all values. So a message is refused if there is neither. And
-a value that the last message lacks is that of the last message of the stretch which has it, or else of the row from before the step.
+Nothing is computed message by message. A *stretch* is a run of messages of one key between two ends of its row. Within a stretch, a key that has
+a row keeps having one: the row from before the step, or the first message with all values. So a message is malformed if there is neither. And a
+value that the last message lacks is that of the last message of the stretch which has it, or else of the row from before the step.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ class KeyedMessages(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """`last`: the message that is the row after the step, for each key that has one. `sources[column]`: the message that has the column's value,
-    for each of `last`, or FROM_BEFORE. `refused`: the messages that lack a value which no row has."""
+    """What the messages of a step lead to, for all of its keys. `last`: the message that is the row after the step, for each key that has
+    one. `sources[column]`: the message that has the column's value, for each of `last`, or FROM_BEFORE. `malformed`: the messages that lack a
+    value which no row has."""
 
     last: Int64s
     sources: dict[int, Int64s]
-    refused: Int64s
+    malformed: Int64s
 
 
 def outcome(messages: KeyedMessages, had_row: Bools, truncations: int) -> Outcome:
@@ -56,14 +57,14 @@ def outcome(messages: KeyedMessages, had_row: Bools, truncations: int) -> Outcom
         lacking |= lacks
     whole = np.maximum.accumulate(np.where(~lacking & ~messages.deletes, places, -1))
     has_row = ~messages.deletes & (from_before | (whole >= start))
-    refused = np.flatnonzero(~messages.deletes & ~has_row)
+    malformed = np.flatnonzero(~messages.deletes & ~has_row)
     ends = np.flatnonzero(np.append(is_first[1:], True))
     last = ends[has_row[ends] & (messages.truncations[ends] == truncations)]
     sources = {}
     for column, lacks in messages.lacks.items():
         having = np.maximum.accumulate(np.where(~lacks & ~messages.deletes, places, -1))[last]
         sources[column] = np.where(having >= start[last], having, FROM_BEFORE)
-    return Outcome(last, sources, refused)
+    return Outcome(last, sources, malformed)
 
 
 def truncations_before(partition: Int64s, offset: Int64s, truncates: Bools) -> Int64s:

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from base.arrays import as_lists, fill
 from engine.model.rows import Generate
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.context import StepContext
-from engine.operators.descriptor import FOLLOWS_INPUTS, ContentOfInput, Operator, OutputFacts, StateUse, Wording
-from engine.operators.names import by_places, named_by
+from engine.operators.descriptor import FOLLOWS_INPUTS, PLAIN_OUTPUT, ContentOfInput, Operator, StateUse, Wording
+from engine.operators.names import named_by, names_at
 from engine.rows import zset
 
 
@@ -51,7 +51,7 @@ def _arrange(node: Generate, inputs: Sequence[Key | None]) -> Arrangement:
 
 
 def _text(node: Generate) -> str:
-    kept = f"beside {words.columns(node.kept)}" if node.kept else "alone"
+    kept = f"beside {node_texts.columns(node.kept)}" if node.kept else "alone"
     return f"a row for each element of c{node.collection}{', or one row of nulls' if node.outer else ''}, {kept}"
 
 
@@ -60,9 +60,7 @@ GENERATE = Operator(
     implementation_version=1,
     step=step_generate,
     arrange=_arrange,
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=FOLLOWS_INPUTS,
     state=StateUse(
         keeps=lambda node, append_only: "",
@@ -70,8 +68,8 @@ GENERATE = Operator(
         fed=None,
         traces_in_recursion=0,
     ),
-    names=Wording(
-        columns=named_by(lambda node, inputs, naming: by_places(node.kept, inputs[0])),
+    wording=Wording(
+        columns=named_by(lambda node, inputs, naming: names_at(node.kept, inputs[0])),
         text=_text,
         user_name=lambda node: None,
     ),

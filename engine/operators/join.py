@@ -13,7 +13,7 @@ import pyarrow as pa
 from engine.expressions.evaluate import ExpressionError, evaluate, try_evaluate
 from engine.model.joins import Join
 from engine.model.node import Expression
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import by_join_key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import FOLLOWS_INPUTS, Fed, NoContent, Operator, OutputFacts, StateUse, Wording, always
@@ -133,9 +133,9 @@ JOIN = Operator(
         fed=Fed(always, _content),
         traces_in_recursion=2,
     ),
-    names=Wording(
+    wording=Wording(
         columns=OF_BOTH,
-        text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, node.residual),
+        text=lambda node: node_texts.join(node.left_key, node.right_key, node.null_safe, node.residual),
         user_name=lambda node: None,
     ),
 )

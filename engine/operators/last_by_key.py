@@ -13,7 +13,7 @@ is malformed. It is left out here, and the policy of its source decides what bec
 An update that changes the key implies a deletion of the former key, which has the partition of the new key. It deletes only a row of its own
 partition. Between two partitions there is no order: the update may be older than the row, because the former key was created anew. It may also
 be read before the row that it deletes. Equal values would not show which it is. So what a key's row is follows from the messages of its own
-partition, in every division into steps. If the key has a row of another partition after the step, the message is refused.
+partition, in every division into steps. If the key has a row of another partition after the step, the message is malformed.
 
 A truncation of the table deletes every row whose last message is before it in that order. Every worker gets it and takes out its own rows.
 """
@@ -28,11 +28,11 @@ import pyarrow as pa
 from base.arrays import Bools, Int64s
 from base.text.columns import nulls_of
 from engine.model.rows import LastByKey
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import by_key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording, always
-from engine.operators.findings import Lacks, Refused, RowElsewhere
+from engine.operators.findings import Lacks, MalformedByState, RowElsewhere
 from engine.operators.former_values import KeyedMessages, outcome, truncations_before
 from engine.operators.keys import ColocatedKey, distinct_keys
 from engine.operators.names import OF_FIRST
@@ -112,7 +112,7 @@ def _refuse_elsewhere(
     for number, partition, offset in zip(group.tolist(), *places, strict=True):
         if row_of[number] >= 0:
             why = RowElsewhere(key_as_text(keys, number), homes[row_of[number]])
-            context.found.refused.append(Refused(node.handle, partition, offset, why))
+            context.found.malformed.append(MalformedByState(node.handle, partition, offset, why))
 
 
 def _latest(
@@ -145,7 +145,7 @@ def _latest(
     old, row_of = _rows_before(matches.rows, matches.probe, keys.num_rows)
     in_order = KeyedMessages(group[order], deleted[order], before[order], {c: lack[order] for c, lack in lacks.items()})
     found = outcome(in_order, row_of >= 0, truncations)
-    _refuse(node, messages, order[found.refused], lacks, context)
+    _note_malformed(node, messages, order[found.malformed], lacks, context)
     new = zset.take_rows(rows, order[found.last])
     for column, sources in found.sources.items():
         both = zset.add([rows, old]).column(column)
@@ -172,15 +172,15 @@ def _rows_before(found: pa.Table, probe: zset.Indices, keys: int) -> tuple[pa.Ta
     return zset.project(net, range(1, net.num_columns - 1)), row_of
 
 
-def _refuse(
-    node: LastByKey, messages: pa.Table, refused: Int64s, lacks: dict[int, Bools], context: StepContext
+def _note_malformed(
+    node: LastByKey, messages: pa.Table, malformed: Int64s, lacks: dict[int, Bools], context: StepContext
 ) -> None:
     partitions, offsets = (
-        messages.column(len(node.types) + place).to_numpy()[refused].tolist() for place in (PARTITION, OFFSET)
+        messages.column(len(node.types) + place).to_numpy()[malformed].tolist() for place in (PARTITION, OFFSET)
     )
-    for row, partition, offset in zip(refused, partitions, offsets, strict=True):
+    for row, partition, offset in zip(malformed, partitions, offsets, strict=True):
         column = next(column for column, missing in sorted(lacks.items()) if missing[row])
-        context.found.refused.append(Refused(node.handle, partition, offset, Lacks(column)))
+        context.found.malformed.append(MalformedByState(node.handle, partition, offset, Lacks(column)))
 
 
 def _truncate(node: LastByKey, arrived: pa.Table, trace: Trace, key: ColocatedKey, context: StepContext) -> pa.Table:
@@ -241,9 +241,9 @@ LAST_BY_KEY = Operator(
         fed=Fed(always, _content),
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=OF_FIRST,
-        text=lambda node: f"by {words.columns(node.key)}",
+        text=lambda node: f"by {node_texts.columns(node.key)}",
         user_name=lambda node: f"source {node.handle}",
     ),
 )

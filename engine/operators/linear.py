@@ -10,12 +10,13 @@ import pyarrow as pa
 from base.arrays import fill
 from engine.expressions.evaluate import evaluate
 from engine.model.rows import Constant, Map, Replicate, Union
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,
+    PLAIN_OUTPUT,
     ContentOfInput,
     NoContent,
     Operator,
@@ -81,8 +82,8 @@ def _content_of_map(node: Map, content: pa.Table) -> pa.Table:
 
 
 def _text_of_map(node: Map) -> str:
-    where = f" where {words.expression(node.predicate)}" if node.predicate else ""
-    return ", ".join(map(words.expression, node.projections)) + where
+    where = f" where {node_texts.expression(node.predicate)}" if node.predicate else ""
+    return ", ".join(map(node_texts.expression, node.projections)) + where
 
 
 def _text_of_constant(node: Constant) -> str:
@@ -102,7 +103,7 @@ MAP = Operator(
     state=StateUse(
         keeps=lambda node, append_only: "", content=ContentOfInput(_content_of_map), fed=None, traces_in_recursion=0
     ),
-    names=Wording(
+    wording=Wording(
         columns=named_by(lambda node, inputs, naming: of_expressions(node.projections, inputs[0], naming)),
         text=_text_of_map,
         user_name=lambda node: None,
@@ -121,7 +122,7 @@ REPLICATE = Operator(
     ),
     growth=FOLLOWS_INPUTS,
     state=StateUse(keeps=lambda node, append_only: "", content=NoContent(), fed=None, traces_in_recursion=0),
-    names=Wording(
+    wording=Wording(
         columns=named_by(lambda node, inputs, naming: (*inputs[0][: node.times], *inputs[0][node.times + 1 :])),
         text=lambda node: f"c{node.times} times, without c{node.times}",
         user_name=lambda node: None,
@@ -133,12 +134,10 @@ UNION = Operator(
     implementation_version=1,
     step=step_union,
     arrange=_arrange_union,
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=FOLLOWS_INPUTS,
     state=StateUse(keeps=lambda node, append_only: "", content=NoContent(), fed=None, traces_in_recursion=0),
-    names=Wording(columns=OF_FIRST, text=lambda node: "", user_name=lambda node: None),
+    wording=Wording(columns=OF_FIRST, text=lambda node: "", user_name=lambda node: None),
 )
 
 CONSTANT = Operator(
@@ -151,5 +150,5 @@ CONSTANT = Operator(
     ),
     growth=FOLLOWS_INPUTS,
     state=NO_STATE,
-    names=Wording(columns=NONE, text=_text_of_constant, user_name=lambda node: None),
+    wording=Wording(columns=NONE, text=_text_of_constant, user_name=lambda node: None),
 )

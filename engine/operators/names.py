@@ -1,7 +1,7 @@
 """The user's names for the columns of an operator, as far as they can be told: for errors, and for what `plan` says.
 
-A circuit has columns by their places, `c0`, `c1`, ... A column of a source or of a view has a name, and keeps it through every node that passes
-it on. What an expression has computed has none, and stays `c1`, unless `Naming.computed` asks for its text.
+A circuit has columns by their positions, `c0`, `c1`, ... A column of a source or of a view has a name, and keeps it through every node that
+passes it on. What an expression has computed has none, and stays `c1`, unless `Naming.computed` asks for its text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Naming:
 
 @dataclass(frozen=True)
 class ColumnNames(Generic[N]):
-    """`output(node, names of the inputs, naming)`: of the columns of the output. Those at the end that have no name may be left out.
+    """How the columns of an operator's output are named, and those that its expressions read.
+
+    `output(node, names of the inputs, naming)`: of the columns of the output. Those at the end that have no name may be left out.
     `read(names of the inputs)`: of the columns that the expressions of the node call `c0`, `c1`, ..."""
 
     output: Callable[[N, Sequence[Names], Naming], Names]
@@ -68,12 +70,12 @@ OF_BOTH: ColumnNames[Any] = named_by(lambda node, inputs, naming: (*inputs[0], *
 """The columns of the first two inputs, as those of a join."""
 
 
-def by_places(places: Sequence[Column | None], names: Names) -> Names:
-    """The names of the columns at these places. None: a column that comes from elsewhere."""
-    return tuple(None if place is None else names[place] for place in places)
+def names_at(positions: Sequence[Column | None], names: Names) -> Names:
+    """The names of the columns at these positions. None: a column that comes from elsewhere."""
+    return tuple(None if position is None else names[position] for position in positions)
 
 
-OF_PLACES: ColumnNames[Any] = named_by(lambda node, inputs, naming: by_places(node.places, inputs[0]))
+OF_POSITIONS: ColumnNames[Any] = named_by(lambda node, inputs, naming: names_at(node.places, inputs[0]))
 """The columns of the first input at `places` of the node."""
 
 OF_GROUP_AND_CALLS: ColumnNames[Any] = named_by(
@@ -91,7 +93,7 @@ def of_calls(
     group: Sequence[Column], calls: Sequence[AggregateCall], names: Names, naming: Naming, *, of_partials: bool = False
 ) -> Names:
     """The names for an aggregate: the group's columns, and then the calls. `of_partials`: the arguments are not columns of the input."""
-    found = by_places(group, names)
+    found = names_at(group, names)
     return (*found, *(_of_call(call, None if of_partials else names) for call in calls)) if naming.computed else found
 
 

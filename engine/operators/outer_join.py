@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from engine.model.joins import OuterJoin
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Arrangement, Key, by_join_key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
@@ -281,7 +281,7 @@ def _unique_key(node: OuterJoin, inputs: Sequence[Key | None]) -> Key | None:
 
 def _text(node: OuterJoin) -> str:
     marks = ("full " if node.full else "left ") + ("single " if node.single else "")
-    return marks + words.join(node.left_key, node.right_key, node.null_safe, node.residual)
+    return marks + node_texts.join(node.left_key, node.right_key, node.null_safe, node.residual)
 
 
 OUTER_JOIN = Operator(
@@ -309,5 +309,5 @@ OUTER_JOIN = Operator(
         fed=None,
         traces_in_recursion=2,
     ),
-    names=Wording(columns=OF_BOTH, text=_text, user_name=lambda node: None),
+    wording=Wording(columns=OF_BOTH, text=_text, user_name=lambda node: None),
 )

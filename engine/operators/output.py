@@ -30,7 +30,7 @@ from base.arrays import Int64s
 from engine.errors import DataError
 from engine.expressions.functions.function import shown_row
 from engine.model.circuit import Output
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import NO_STATE, Growth, Operator, OutputFacts, Wording
@@ -245,10 +245,12 @@ OUTPUT = Operator(
     ),
     growth=Growth(retraction=lambda node: None, is_needed=False, is_relied_on=lambda node: node.mode == "append"),
     state=NO_STATE,
-    names=Wording(
+    wording=Wording(
         columns=NONE,
         text=lambda node: (
-            f"{node.handle} {node.mode}" + (f" by {words.columns(node.key)}" if node.key else "") + node.written.shown
+            f"{node.handle} {node.mode}"
+            + (f" by {node_texts.columns(node.key)}" if node.key else "")
+            + node.written.shown
         ),
         user_name=lambda node: f"output {node.handle}",
     ),

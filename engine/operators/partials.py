@@ -24,7 +24,7 @@ from engine.accumulators.canonical import canonical
 from engine.errors import DataError
 from engine.model.aggregates import FinalAggregate, PartialAggregate
 from engine.model.joins import JoinPartials
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.aggregate import (
     COUNT_MAX,
     REPLACES,
@@ -43,6 +43,7 @@ from engine.operators.context import StepContext
 from engine.operators.descriptor import (
     FOLLOWS_INPUTS,
     NO_STATE,
+    PLAIN_OUTPUT,
     ContentOfState,
     Fed,
     Growth,
@@ -55,7 +56,7 @@ from engine.operators.descriptor import (
 )
 from engine.operators.join import pairs_of
 from engine.operators.keys import ColocatedKey, columns_at, distinct_keys, hash_keys, matchable, only
-from engine.operators.names import OF_BOTH, by_places, named_by, of_calls
+from engine.operators.names import OF_BOTH, named_by, names_at, of_calls
 from engine.rows import zset
 from engine.rows.hashing import Hashes
 from engine.state.runs import Combine, as_rows
@@ -193,14 +194,12 @@ PARTIAL_AGGREGATE = Operator(
     implementation_version=1,
     step=step_partial_aggregate,
     arrange=_arrange_partial,
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=FOLLOWS_INPUTS,
     state=NO_STATE,
-    names=Wording(
-        columns=named_by(lambda node, inputs, naming: by_places(node.group, inputs[0])),
-        text=lambda node: words.aggregate(node.group, node.calls, "c"),
+    wording=Wording(
+        columns=named_by(lambda node, inputs, naming: names_at(node.group, inputs[0])),
+        text=lambda node: node_texts.aggregate(node.group, node.calls, "c"),
         user_name=lambda node: None,
     ),
 )
@@ -210,9 +209,7 @@ JOIN_PARTIALS = Operator(
     implementation_version=1,
     step=step_join_partials,
     arrange=lambda node, inputs: by_join_key(node.left_key, node.right_key, inputs),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=FOLLOWS_INPUTS,
     state=StateUse(
         keeps=lambda node, append_only: "the left's sums per group, and the right, by key",
@@ -220,9 +217,9 @@ JOIN_PARTIALS = Operator(
         fed=None,
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=OF_BOTH,
-        text=lambda node: words.join(node.left_key, node.right_key, node.null_safe, None),
+        text=lambda node: node_texts.join(node.left_key, node.right_key, node.null_safe, None),
         user_name=lambda node: None,
     ),
 )
@@ -244,11 +241,11 @@ FINAL_AGGREGATE = Operator(
         fed=Fed(always, _content_of_final),
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=named_by(
             lambda node, inputs, naming: of_calls(node.group, node.calls, inputs[0], naming, of_partials=True)
         ),
-        text=lambda node: words.aggregate(node.group, node.calls, "s"),
+        text=lambda node: node_texts.aggregate(node.group, node.calls, "s"),
         user_name=lambda node: None,
     ),
 )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from engine.model.rows import PythonMap
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Arrangement, Key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import FOLLOWS_INPUTS, NoContent, Operator, OutputFacts, StateUse, Wording
@@ -74,10 +74,10 @@ PYTHON_MAP = Operator(
         fed=None,
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=OF_FIRST,
         text=lambda node: ", ".join(
-            f"{call.name} of {words.columns(call.arguments) or 'nothing'}" for call in node.calls
+            f"{call.name} of {node_texts.columns(call.arguments) or 'nothing'}" for call in node.calls
         ),
         user_name=lambda node: None,
     ),

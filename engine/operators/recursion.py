@@ -244,7 +244,7 @@ def recursion_over(operators: Iterable[Operator[Any]]) -> Operator[Recursion]:
             fed=None,
             traces_in_recursion=None,
         ),
-        names=Wording(
+        wording=Wording(
             # What its expressions read are the columns of nodes in its body, and an error does not say of which one.
             columns=ColumnNames(OF_FIRST.output, read=lambda inputs: ()),
             text=lambda node: (

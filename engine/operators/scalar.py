@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from engine.errors import DataError
 from engine.model.rows import ScalarMap, ScalarValue
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key, on_one_worker
 from engine.operators.context import StepContext
 from engine.operators.descriptor import (
@@ -224,8 +224,8 @@ def _unique_key_of_map(node: ScalarMap, inputs: Sequence[Key | None]) -> Key | N
 
 
 def _text_of_map(node: ScalarMap) -> str:
-    where = f" where {words.expression(node.predicate)}" if node.predicate else ""
-    return ", ".join(map(words.expression, node.projections)) + where + f", with values from c{node.rows} on"
+    where = f" where {node_texts.expression(node.predicate)}" if node.predicate else ""
+    return ", ".join(map(node_texts.expression, node.projections)) + where + f", with values from c{node.rows} on"
 
 
 def _names_read(inputs: Sequence[Names]) -> Names:
@@ -252,7 +252,7 @@ SCALAR_VALUE = Operator(
     state=StateUse(
         keeps=lambda node, append_only: "the one row", content=NoContent(), fed=None, traces_in_recursion=None
     ),
-    names=Wording(columns=OF_FIRST, text=lambda node: "the one row, or nulls", user_name=lambda node: None),
+    wording=Wording(columns=OF_FIRST, text=lambda node: "the one row, or nulls", user_name=lambda node: None),
 )
 
 SCALAR_MAP = Operator(
@@ -274,5 +274,7 @@ SCALAR_MAP = Operator(
         fed=Fed(always, _content),
         traces_in_recursion=1,
     ),
-    names=Wording(columns=ColumnNames(_names_of_map, read=_names_read), text=_text_of_map, user_name=lambda node: None),
+    wording=Wording(
+        columns=ColumnNames(_names_of_map, read=_names_read), text=_text_of_map, user_name=lambda node: None
+    ),
 )

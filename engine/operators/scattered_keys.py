@@ -15,7 +15,7 @@ from io_kafka.formats.message_fields import OFFSET, PARTITION
 
 class ScatteredKey(DataError):
     """A key has messages in two partitions. `handle`: the source. `key`: the values of the key as text. `partition`, `offset`: a message of the
-    step that has it. engine/run/refused.py knows the table, and names the columns and the topic."""
+    step that has it. engine/run/malformed_by_state.py knows the table, and names the columns and the topic."""
 
     def __init__(self, handle: str, key: tuple[str, ...], partitions: tuple[int, int], place: tuple[int, int]) -> None:
         shown = f"({', '.join(key)})"

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from base.arrays import Bools, Int64s
 from engine.model.joins import SemiJoin
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Arrangement, Key, by_join_key, on_one_worker
 from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
@@ -259,7 +259,7 @@ def _retraction(node: SemiJoin) -> str | None:
 
 def _text(node: SemiJoin) -> str:
     marks = ("anti " if node.anti else "") + ("null-aware " if node.null_aware else "")
-    return marks + words.join(node.left_key, node.right_key, node.null_safe, node.residual)
+    return marks + node_texts.join(node.left_key, node.right_key, node.null_safe, node.residual)
 
 
 SEMI_JOIN = Operator(
@@ -281,5 +281,5 @@ SEMI_JOIN = Operator(
         fed=Fed(lambda node: not node.anti, _content),
         traces_in_recursion=3,
     ),
-    names=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
+    wording=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
 )

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from engine.model.ordered import Sessions
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import by_key
 from engine.operators.context import StepContext
-from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording, always
+from engine.operators.descriptor import PLAIN_OUTPUT, Fed, Growth, NoContent, Operator, StateUse, Wording, always
 from engine.operators.keys import distinct_keys, hash_keys
 from engine.operators.names import OF_FIRST
 from engine.rows import zset
@@ -85,9 +85,7 @@ SESSIONS = Operator(
     implementation_version=1,
     step=step_sessions,
     arrange=lambda node, inputs: by_key(node.key, inputs[0]),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=Growth(
         retraction=lambda node: "a row can make the sessions of other rows longer",
         is_needed=False,
@@ -99,7 +97,9 @@ SESSIONS = Operator(
         fed=Fed(always, _content),
         traces_in_recursion=None,
     ),
-    names=Wording(
-        columns=OF_FIRST, text=lambda node: f"c{node.window} by {words.columns(node.key)}", user_name=lambda node: None
+    wording=Wording(
+        columns=OF_FIRST,
+        text=lambda node: f"c{node.window} by {node_texts.columns(node.key)}",
+        user_name=lambda node: None,
     ),
 )

@@ -10,7 +10,7 @@ from base.text.columns import nulls_of
 from engine.model.node import NodeBase
 from engine.model.rows import Source
 from engine.operators.arrangement import Arrangement
-from engine.operators.descriptor import NO_STATE, Growth, Operator, OutputFacts, Wording
+from engine.operators.descriptor import NO_STATE, PLAIN_OUTPUT, Growth, Operator, Wording
 from engine.operators.names import named_by
 
 
@@ -36,12 +36,10 @@ SOURCE = Operator(
     implementation_version=1,
     step=None,
     arrange=lambda node, inputs: Arrangement((), None),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=Growth(retraction=_retraction, is_needed=False, is_relied_on=lambda node: False),
     state=NO_STATE,
-    names=Wording(
+    wording=Wording(
         columns=named_by(lambda node, inputs, naming: tuple(naming.sources.get(node.handle, ()))),
         text=lambda node: node.handle + (" keyed" if node.keyed else "") + (" retracts" if node.retracts else ""),
         user_name=lambda node: f"source {node.handle}",

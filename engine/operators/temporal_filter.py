@@ -6,9 +6,9 @@ With `t` the time after a step, a row is in one of three states, which follow fr
     since <= t < until    it is inside, in the output, and in a trace by `until` unless it never leaves
     until <= t            it can match no more, and is nowhere
 
-A step first moves the stored rows of which a border lies between the times before and after it. It reads no others (state/timed_rows.py). Then
-it files the rows that have come, by their state at the time after the step. A row that is taken back is filed in the same way with its negative
-weight, so it meets the row that it takes back; if that has expired, both are nowhere.
+A step first moves the stored rows of which a border lies between the times before and after it. It reads no others (engine/state/timed_rows.py).
+Then it files the rows that have come, by their state at the time after the step. A row that is taken back is filed in the same way with its
+negative weight, so it meets the row that it takes back; if that has expired, both are nowhere.
 
 So the output after a step is a function of the input up to then and of the time, whatever the times between were.
 """
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from engine.model.clock import TemporalFilter
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import EVERYONE, Arrangement, Exchange, Key
 from engine.operators.clock_bounds import FOREVER_US, intervals
 from engine.operators.clock_value import Tick, tick_of
@@ -151,7 +151,7 @@ def _unique_key(node: TemporalFilter, inputs: Sequence[Key | None]) -> Key | Non
 
 
 def _text(node: TemporalFilter) -> str:
-    return " and ".join(f"{words.of_clock(bound.path)} {bound.relation} c{bound.column}" for bound in node.bounds)
+    return " and ".join(f"{node_texts.of_clock(bound.path)} {bound.relation} c{bound.column}" for bound in node.bounds)
 
 
 def _keeps(node: TemporalFilter, append_only: bool) -> str:
@@ -174,5 +174,5 @@ TEMPORAL_FILTER = Operator(
     state=StateUse(
         keeps=_keeps, content=NoContent(), fed=Fed(lambda node: node.ends, _content), traces_in_recursion=None
     ),
-    names=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
+    wording=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
 )

@@ -18,17 +18,17 @@ import pyarrow.compute as pc
 
 from base.arrays import fill
 from engine.model.event_time import TimedDeduplicate
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import add_broadcast, by_key
 from engine.operators.context import StepContext
-from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
+from engine.operators.descriptor import PLAIN_OUTPUT, Growth, NoContent, Operator, StateUse, Wording
 from engine.operators.event_time import drop_late, empty_rows, find_passed, mark_of, times_of
 from engine.operators.keys import distinct_keys
 from engine.operators.names import OF_FIRST
 from engine.rows import zset
 from engine.state.forgetting import forget, select_rows
 
-MOMENT = pa.timestamp("us")
+EXPIRY_TYPE = pa.timestamp("us")
 """The type of the time at which a key is forgotten. The time is null if it never is."""
 
 
@@ -39,7 +39,7 @@ def step_timed_deduplicate(node: TimedDeduplicate, inputs: Sequence[pa.Table], c
     mark = mark_of(told)
     delta = drop_late(zset.consolidate(rows), node.time, mark, context)
     key, width = context.key(0, node.key), len(node.key)
-    trace = context.trace(0, [*(node.types[column] for column in node.key), MOMENT], range(width))
+    trace = context.trace(0, [*(node.types[column] for column in node.key), EXPIRY_TYPE], range(width))
     fresh = zset.empty(node.types)
     if delta.num_rows:
         keys, hashes, group = distinct_keys(delta, node.key, key.hashes(delta))
@@ -64,11 +64,11 @@ def step_timed_deduplicate(node: TimedDeduplicate, inputs: Sequence[pa.Table], c
 
 def _forgotten_at(node: TimedDeduplicate, rows: pa.Table) -> pa.Array:
     if node.lifetime_us is None:
-        return pa.nulls(rows.num_rows, MOMENT)
+        return pa.nulls(rows.num_rows, EXPIRY_TYPE)
     times, valid = times_of(rows.column(node.time))
     if node.null_time_us is not None:
         times, valid = np.where(valid, times, node.null_time_us), np.ones(len(valid), np.bool_)
-    return pa.array(times + node.lifetime_us, mask=~valid).cast(MOMENT)
+    return pa.array(times + node.lifetime_us, mask=~valid).cast(EXPIRY_TYPE)
 
 
 def _keeps(node: TimedDeduplicate, append_only: bool) -> str:
@@ -80,14 +80,12 @@ TIMED_DEDUPLICATE = Operator(
     implementation_version=1,
     step=step_timed_deduplicate,
     arrange=lambda node, inputs: add_broadcast(by_key(node.key, inputs[0])),
-    output=OutputFacts(
-        unique_key=lambda node, inputs: None, comes_without_input=lambda node: False, counts_errors=lambda node: False
-    ),
+    output=PLAIN_OUTPUT,
     growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
     state=StateUse(keeps=_keeps, content=NoContent(), fed=None, traces_in_recursion=None),
-    names=Wording(
+    wording=Wording(
         columns=OF_FIRST,
-        text=lambda node: f"by {words.columns(node.key)}, at c{node.time}",
+        text=lambda node: f"by {node_texts.columns(node.key)}, at c{node.time}",
         user_name=lambda node: None,
     ),
 )

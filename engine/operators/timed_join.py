@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from engine.model.event_time import Expiry, TimedJoin
 from engine.model.node import Column
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Arrangement, Key, add_broadcast, by_join_key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import Growth, NoContent, Operator, OutputFacts, StateUse, Wording
@@ -89,7 +89,7 @@ class _TimedSide:
         can_match = matchable(rows, self._is.key, node.null_safe)
         self._key: ColocatedKey = context.join_keys(node.left_key, node.right_key)[number]
         self._whole = ColocatedKey(
-            tuple(range(len(self._types))), tuple(self._key.columns[place] for place in self._key.colocation)
+            tuple(range(len(self._types))), tuple(self._key.columns[position] for position in self._key.colocation)
         )
         self.rows = rows if self._is.outer else only(rows, can_match)
         self.matchable = only(rows, can_match)
@@ -169,7 +169,7 @@ def _keeps(node: TimedJoin, append_only: bool) -> str:
 def _text(node: TimedJoin) -> str:
     outer = [name for name, is_outer in (("left", node.left_outer), ("right", node.right_outer)) if is_outer]
     prefix = f"{' and '.join(outer)} outer, " if outer else ""
-    return prefix + words.join(node.left_key, node.right_key, node.null_safe, node.residual)
+    return prefix + node_texts.join(node.left_key, node.right_key, node.null_safe, node.residual)
 
 
 TIMED_JOIN = Operator(
@@ -184,5 +184,5 @@ TIMED_JOIN = Operator(
     ),
     growth=Growth(retraction=lambda node: None, is_needed=True, is_relied_on=lambda node: True),
     state=StateUse(keeps=_keeps, content=NoContent(), fed=None, traces_in_recursion=None),
-    names=Wording(columns=OF_BOTH, text=_text, user_name=lambda node: None),
+    wording=Wording(columns=OF_BOTH, text=_text, user_name=lambda node: None),
 )

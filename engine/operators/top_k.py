@@ -6,8 +6,8 @@ operator is two cursors per key, and `engine/state/prefixes.py` moves them.
 Order: by the sort keys, as Spark orders them, and then by canonical order, which is by the hash of the whole row. So the rows that are kept
 are a function of the content alone, although Spark's own choice among rows that tie depends on its partitions.
 
-Cost of a step: what `prefixes.py` bounds. It grows with the change and with the rows that enter or leave the first `offset` and the first
-`offset + count` rows, and not with the rows that are kept nor with `offset + count`.
+Cost of a step: what `engine/state/prefixes.py` bounds. It grows with the change and with the rows that enter or leave the first `offset` and the
+first `offset + count` rows, and not with the rows that are kept nor with `offset + count`.
 
 State: if the input can retract, every row may come back, and all rows are stored. If it only inserts, a row that has left the first
 `offset + count` rows never comes back, and only these rows are stored.
@@ -28,7 +28,7 @@ from base.arrays import Int64s
 from engine.accumulators.sort_bytes import SortedBy, sort_bytes, spread_codes
 from engine.model.node import Column
 from engine.model.ordered import TopK
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Key, by_key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import Fed, Growth, NoContent, Operator, OutputFacts, StateUse, Wording
@@ -111,7 +111,7 @@ def _content(
 
 def _places(layout: _Layout, rows: pa.Table, group: Int64s) -> tuple[Int64s, Int64s]:
     """(the rows in the order of their groups and within them of the output, the places before each of them in its group). Rows of one class are
-    in the same order as prefixes.py has them. `rows`: of the trace, each once, with their weights."""
+    in the same order as engine/state/prefixes.py has them. `rows`: of the trace, each once, with their weights."""
     sort = len(layout.key)
     score = pc.rank(rows.column(sort).combine_chunks(), tiebreaker="dense").to_numpy().astype(np.int64)
     major = (group * (1 + score.max()) + score).astype(np.uint64)
@@ -217,7 +217,7 @@ def _keeps(node: TopK, append_only: bool) -> str:
 
 
 def _text(node: TopK) -> str:
-    return words.top_k(node.partition, node.order, node.offset, node.count)
+    return node_texts.top_k(node.partition, node.order, node.offset, node.count)
 
 
 TOP_K = Operator(
@@ -238,5 +238,5 @@ TOP_K = Operator(
         fed=Fed(lambda node: node.count is not None, _content),
         traces_in_recursion=None,
     ),
-    names=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
+    wording=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
 )

@@ -15,7 +15,7 @@ from base.arrays import Int64s
 from engine.errors import DataError
 from engine.expressions.functions.function import shown_row
 from engine.model.circuit import View
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Arrangement, Key, by_key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import FOLLOWS_INPUTS, Fed, NoContent, Operator, OutputFacts, StateUse, Wording
@@ -103,7 +103,7 @@ def _arrange(node: View, inputs: Sequence[Key | None]) -> Arrangement:
 
 def _text(node: View) -> str:
     kept = (" derived" if node.derived else " kept") if node.kept else ""
-    return f"{node.name}[{', '.join(node.names)}]{kept}" + (f" by {words.columns(node.key)}" if node.key else "")
+    return f"{node.name}[{', '.join(node.names)}]{kept}" + (f" by {node_texts.columns(node.key)}" if node.key else "")
 
 
 VIEW = Operator(
@@ -123,7 +123,7 @@ VIEW = Operator(
         fed=Fed(lambda node: node.stored, _stored_rows),
         traces_in_recursion=None,
     ),
-    names=Wording(
+    wording=Wording(
         columns=named_by(lambda node, inputs, naming: node.names),
         text=_text,
         user_name=lambda node: f"view {node.name}",

@@ -18,7 +18,7 @@ import pyarrow as pa
 from base.arrays import Bools, Int64s
 from engine.errors import DataError
 from engine.model.ordered import RANKING, Window, WindowCall
-from engine.operators import words
+from engine.operators import node_texts
 from engine.operators.arrangement import Key, by_key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import ContentOfState, Fed, Growth, Operator, OutputFacts, StateUse, Wording, always
@@ -159,9 +159,9 @@ def _unique_key(node: Window, inputs: Sequence[Key | None]) -> Key | None:
 
 
 def _text(node: Window) -> str:
-    by = [f"by {words.columns(node.partition)}"] if node.partition else []
-    order = [f"in the order of {', '.join(map(words.sort_key, node.order))}"] if node.order else []
-    ties = [f"(those that tie, of {', '.join(map(words.sort_key, node.ties))})"] if node.ties else []
+    by = [f"by {node_texts.columns(node.partition)}"] if node.partition else []
+    order = [f"in the order of {', '.join(map(node_texts.sort_key, node.order))}"] if node.order else []
+    ties = [f"(those that tie, of {', '.join(map(node_texts.sort_key, node.ties))})"] if node.ties else []
     return " ".join([*by, *order, *ties]) + ": " + ", ".join(map(_call, node.calls))
 
 
@@ -192,5 +192,5 @@ WINDOW = Operator(
         fed=Fed(always, _content),
         traces_in_recursion=None,
     ),
-    names=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
+    wording=Wording(columns=OF_FIRST, text=_text, user_name=lambda node: None),
 )

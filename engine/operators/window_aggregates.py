@@ -150,7 +150,7 @@ def _sums_of_frames(argument: _Argument, exploded: Digits, sums: int) -> Digits:
 def _extremes(argument: _Argument, extreme: ExtremeOfArgument) -> pa.Array:
     """The extreme of every frame in the form of `GroupTotals.extremes`."""
     low, high = argument.low, argument.high
-    values = argument.raw if extreme.raw else argument.values
+    values = argument.raw if extreme.keeps_signed_zeros else argument.values
     if extreme.coded:
         return pa.array(_doubling(order.codes_of(values), low, high, highest=extreme.highest))
     encoded = encode_values(values)

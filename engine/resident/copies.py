@@ -5,8 +5,8 @@
 
 Slots are copied **portion** by portion, so that each can move as soon as it is copied, while the next one is copied. The source chooses the
 first slots of the order that have about `bytes_wanted` together, makes their ends edges of buckets and pins their runs. Then both work in
-threads of their own, beside the steps (engine/run/staging.py has the transactions). One order moves as many bytes as the destination can hold in
-memory. If the portion has more, because a slot cannot be divided, the next order goes on with it.
+threads of their own, beside the steps (engine/run/hidden_copies.py has the transactions). One order moves as many bytes as the destination can
+hold in memory. If the portion has more, because a slot cannot be divided, the next order goes on with it.
 
 The source remembers which parts it has sent. In a cut it names the copies of those that still exist, and sends the rest (slots.py).
 """
@@ -23,7 +23,7 @@ from engine.resident.frames import Buffer
 from engine.resident.mesh import Mesh
 from engine.resident.messages import Copies, CopyReceived, CopySlots, Failed, Message, SlotsCopied, WireFault
 from engine.resident.slot_weights import SlotWeights
-from engine.run import staging
+from engine.run import hidden_copies
 from engine.run.cut import PartOfTable, copy_of, make_edges, parts_of, pin_of
 from faults.points import reached
 from io_kafka.outside import Outside
@@ -34,13 +34,14 @@ FRAME_BYTES_MIN = 1 << 20
 """Pieces are collected up to this size before a frame is sent, here and in a cut (slots.py). A frame costs some 50 us, so more would gain
 nothing, and the destination reads while the source sends."""
 
-STAGE_BYTES = 2 << 20
+STORE_BYTES = 2 << 20
 """About how many bytes of copies one transaction stores. It takes some milliseconds, for which a step may have to wait."""
 
 
 @dataclass(frozen=True)
 class _Portion:
-    """`left`: what is still to be copied. `sent`: what was. While an order is carried out, a thread changes both."""
+    """A portion of slots, of which the source sends copies. `left`: what is still to be copied. `sent`: what was. While an order is carried
+    out, a thread changes both."""
 
     pin: Pin
     left: deque[PartOfTable]
@@ -71,7 +72,7 @@ class SlotCopier:
         # By destination: those that have not moved, the last one the youngest.
         self._portions: dict[int, list[_Portion]] = {}
         self._sent_bytes: dict[int, int] = {}  # by destination: of the order under way
-        self._arrived: dict[int, list[staging.Copy]] = {}  # by source: of the order under way
+        self._arrived: dict[int, list[hidden_copies.Copy]] = {}  # by source: of the order under way
 
     # The source
 
@@ -131,10 +132,10 @@ class SlotCopier:
         """Divides the parts: those of these slots of which worker `to` has copies, and the others."""
         moving = [portion for portion in self._portions.get(to, ()) if portion.slots.intersection(slots) != NO_SLOTS]
         sent: set[PartOfTable] = set().union(*(portion.sent for portion in moving))
-        by_place: tuple[list[PartOfTable], list[PartOfTable]] = ([], [])
+        by_side: tuple[list[PartOfTable], list[PartOfTable]] = ([], [])
         for part in parts:
-            by_place[part not in sent].append(part)
-        return by_place
+            by_side[part not in sent].append(part)
+        return by_side
 
     # The destination
 
@@ -149,7 +150,7 @@ class SlotCopier:
                 if message.is_last:
                     del self._arrived[peer]
                     opened = database()
-                    self._outside.start_thread("stage", lambda: self._stage(peer, message, arrived, opened))
+                    self._outside.start_thread("store copies", lambda: self._store(peer, message, arrived, opened))
             case CopyReceived(fault=None) if peer not in self._sent_bytes:
                 raise TaskLost(f"worker {peer} has stored copies that worker {self._worker} has not sent")
             case CopyReceived(fault=None):
@@ -159,15 +160,15 @@ class SlotCopier:
             case CopyReceived(fault=WireFault() as fault):
                 self._answer(Failed(doing=CopySlots.kind, fault=fault))
 
-    def _stage(self, peer: int, message: Copies, copies: list[staging.Copy], database: Database) -> None:
+    def _store(self, peer: int, message: Copies, copies: list[hidden_copies.Copy], database: Database) -> None:
         """Runs in a thread of its own. Every fault is an answer."""
         try:
             self._outside.lower_priority()
             _check(peer, copies, message.slots)
             for some in _batches(copies):
                 with database.transaction() as transaction:
-                    staging.stage(transaction, message.slots, some)
-                    reached("stage.inside", self._worker)
+                    hidden_copies.store_copies(transaction, message.slots, some)
+                    reached("copies.inside", self._worker)
             fault = None
         except Exception as error:
             fault = self._wire_fault(error)
@@ -185,35 +186,37 @@ class SlotCopier:
         """Discards all that was copied, because nothing of it is needed any more, or nothing can be used."""
         self._portions, database.pins = {}, ()
         with database.read() as state:
-            has_copies = state.get_staged() != NO_SLOTS
+            has_copies = state.get_hidden() != NO_SLOTS
         if has_copies:
             with database.transaction() as transaction:
-                staging.discard(transaction)
+                hidden_copies.discard_copies(transaction)
 
 
-def _copies_of(peer: int, message: Copies, buffers: Sequence[Buffer]) -> list[staging.Copy]:
+def _copies_of(peer: int, message: Copies, buffers: Sequence[Buffer]) -> list[hidden_copies.Copy]:
     try:
         keys = [bytes.fromhex(key) for key in message.keys]
         return [(key, memoryview(rows)) for key, rows in zip(keys, buffers, strict=True)]
     except ValueError as fault:
-        raise TaskLost(f"worker {peer} has sent copies that are none: {fault}") from None
+        raise TaskLost(
+            f"worker {peer} has sent copies whose keys are not hexadecimal, or not one for each buffer: {fault}"
+        ) from None
 
 
-def _check(peer: int, copies: list[staging.Copy], slots: SlotSet) -> None:
+def _check(peer: int, copies: list[hidden_copies.Copy], slots: SlotSet) -> None:
     try:
-        staging.check_copies(copies, slots)
+        hidden_copies.check_copies(copies, slots)
     except ValueError as fault:
-        raise TaskLost(f"worker {peer} has sent copies that are no state: {fault}") from None
+        raise TaskLost(f"worker {peer} has sent copies that are not runs of rows in their slots: {fault}") from None
 
 
-def _batches(copies: list[staging.Copy]) -> Iterable[list[staging.Copy]]:
-    """Yields the copies in groups of about STAGE_BYTES."""
-    some: list[staging.Copy] = []
+def _batches(copies: list[hidden_copies.Copy]) -> Iterable[list[hidden_copies.Copy]]:
+    """Yields the copies in groups of about STORE_BYTES."""
+    some: list[hidden_copies.Copy] = []
     size = 0
     for copy in copies:
         some.append(copy)
         size += len(copy[1])
-        if size >= STAGE_BYTES:
+        if size >= STORE_BYTES:
             yield some
             some, size = [], 0
     if some:

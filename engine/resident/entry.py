@@ -139,23 +139,17 @@ def live(
     worker: Worker | None = None
     pulse.start()
     try:
-        introduce(assignment, transport, control, folder)
+        register(assignment, transport, control, folder)
         pulse.is_registered = True
         answer = wait_for_number(events, control, pulse, start_companion)
         if isinstance(answer, Refuse):
             return answer.reason
         assert folder is not None, "a task without a folder became a worker"
-        setup, term, token = assignment.setup, assignment.term, assignment.token
-        identity = Identity(setup.state_location.pipeline, answer.worker, answer.database)
-        worker_assignment = WorkerAssignment(
-            setup=setup, term=term, token=token, identity=identity, birth=answer.birth, folder=folder
-        )
-        worker = Worker(
-            worker_assignment, WorkerConnections(transport, events, control), waiting(make_reader), progress
-        )
+        connections = WorkerConnections(transport, events, control)
+        worker = Worker(_appoint(assignment, answer, folder), connections, patient_readers(make_reader), progress)
         worker.run()
         pulse.over = True
-        linger(events, control)
+        flush_until_closed(events, control)
     except CoordinatorGone as gone:
         pulse.over = True
         end_process(str(gone))
@@ -166,7 +160,20 @@ def live(
     return None
 
 
-def waiting(make_reader: Callable[[KafkaSettings], InputReader]) -> Callable[[KafkaSettings], InputReader]:
+def _appoint(assignment: Assignment, answer: Welcome, folder: HostFolder) -> WorkerAssignment:
+    """The assignment of the worker that the coordinator has made of this task."""
+    setup = assignment.setup
+    return WorkerAssignment(
+        setup=setup,
+        term=assignment.term,
+        token=assignment.token,
+        identity=Identity(setup.state_location.pipeline, answer.worker, answer.database),
+        birth=answer.birth,
+        folder=folder,
+    )
+
+
+def patient_readers(make_reader: Callable[[KafkaSettings], InputReader]) -> Callable[[KafkaSettings], InputReader]:
     """`make_reader`, for readers that wait for every broker. One has answered the coordinator, or there would be no worker: so a worker that is
     started while a broker is away does not take that for settings that are wrong."""
 
@@ -177,7 +184,7 @@ def waiting(make_reader: Callable[[KafkaSettings], InputReader]) -> Callable[[Ka
     return make
 
 
-def introduce(assignment: Assignment, transport: Transport, control: Connection, folder: HostFolder | None) -> None:
+def register(assignment: Assignment, transport: Transport, control: Connection, folder: HostFolder | None) -> None:
     """Sends the registration, and the databases of the host behind it."""
     outside = assignment.setup.kafka.outside
     name, fault, free_bytes = "", f"neither stepwell.local.dir nor {LOCAL_DIR_VARIABLE} of the executor is set", 0
@@ -189,7 +196,7 @@ def introduce(assignment: Assignment, transport: Transport, control: Connection,
             free_bytes = folder.free_bytes()
         except OSError as error:
             name, fault = "", f"{folder.root}: {error}"
-    register = Register(
+    registration = Register(
         token=assignment.token,
         host=outside.hostname(),
         pid=outside.pid(),
@@ -202,7 +209,7 @@ def introduce(assignment: Assignment, transport: Transport, control: Connection,
         free_bytes=free_bytes,
         is_companion=assignment.is_companion,
     )
-    control.send(Frame(assignment.term, register))
+    control.send(Frame(assignment.term, registration))
     control.send(Frame(assignment.term, Holds(databases=databases)))
 
 
@@ -229,7 +236,7 @@ def wait_for_number(
     raise CoordinatorGone("the coordinator gives no sign of life")
 
 
-def linger(events: Events, control: Connection) -> None:
+def flush_until_closed(events: Events, control: Connection) -> None:
     """Sends what is queued, until the coordinator closes the connection: a socket that is closed too early discards it."""
     while not control.is_gone():
         event = events.next(WAIT_SECONDS)

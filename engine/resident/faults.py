@@ -1,7 +1,7 @@
 """Faults on the wire: classes are registered by name, and their fields travel as plain values.
 
 A worker sends the fault itself, so that the coordinator raises the class that decides whether the run recovers or ends. Only registered classes
-are built from what arrives, and their constructors are not called. An exception that is not registered is a mistake of Stepwell's own: it
+are built from what arrives, and their constructors are not called. An exception that is not registered is a bug in Stepwell: it
 arrives as `WorkerMistake` with its stack trace.
 """
 

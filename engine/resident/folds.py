@@ -22,7 +22,8 @@ needs."""
 
 
 class Folds:
-    """`free_bytes`: of the disk under the database. `before`: is called before each fold, in its thread."""
+    """The folds of one worker. `free_bytes`: of the disk under the database. `before`: is called before each
+    fold, in its thread."""
 
     def __init__(
         self, worker: int, epoch: int, free_bytes: Callable[[], int], before: Callable[[Database], None]

@@ -50,7 +50,7 @@ Buffer: TypeAlias = pa.Buffer | memoryview | bytes
 
 @dataclass(frozen=True)
 class Frame:
-    """`buffers`: what the message says they are."""
+    """A message with its term and its buffers, as it travels on a connection. `buffers`: what the message says they are."""
 
     term: Term
     message: Message

@@ -23,7 +23,8 @@ from engine.resident.messages import Beat
 
 @dataclass(frozen=True)
 class LivenessLimits:
-    """In seconds. `progress_s` is the least time; steps that take long extend it (`slowest_factor`)."""
+    """How long a worker may give no sign of life, and make no progress, in seconds. `progress_s` is the least time; steps that take long extend
+    it (`slowest_factor`)."""
 
     silence_s: float = 5.0
     progress_s: float = 30.0
@@ -64,7 +65,8 @@ class _Seen:
 
 @dataclass
 class Liveness:
-    """Times are readings of one monotonic clock, in seconds."""
+    """What has been heard of each worker, and the verdict over those that are silent, stalled or stuck. Times are readings of one monotonic
+    clock, in seconds."""
 
     limits: LivenessLimits
     _seen: dict[int, _Seen] = field(default_factory=dict)

@@ -95,7 +95,9 @@ class Mesh:
         connection.send(Frame(self._term, Hello(token=self._token, worker=self._worker)))
         return connection
 
-    def swap(self, step: int, stage: int, rows: Mapping[int, Mapping[Channel, pa.Table]]) -> Sequence[ExchangeMessage]:
+    def exchange(
+        self, step: int, stage: int, rows: Mapping[int, Mapping[Channel, pa.Table]]
+    ) -> Sequence[ExchangeMessage]:
         """Sends what a stage has for each worker, and waits for the messages of all; see engine/run/tasks.py, Peers."""
         for peer, connection in self._peers.items():
             sent = rows.get(peer, {})

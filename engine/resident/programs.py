@@ -16,7 +16,7 @@ from engine.run.tasks import InputReader
 
 
 class Programs:
-    """`name`: that of the document that was adopted; empty before."""
+    """The programs that a worker has, or has fetched for later. `name`: that of the document that was adopted; empty before."""
 
     def __init__(self, revision: int, program: Program) -> None:
         self.name = ""

@@ -38,10 +38,10 @@ class WatchedMesh:
     def __init__(self, mesh: Mesh, progress: WorkerProgress) -> None:
         self._mesh, self._progress = mesh, progress
 
-    def swap(self, step: int, stage: int, rows: Any) -> Any:
+    def exchange(self, step: int, stage: int, rows: Any) -> Any:
         self._progress.stage, self._progress.waiting = stage, True
         try:
-            return self._mesh.swap(step, stage, rows)
+            return self._mesh.exchange(step, stage, rows)
         finally:
             self._progress.stage, self._progress.waiting = stage + 1, False
 

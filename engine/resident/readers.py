@@ -12,7 +12,8 @@ MakeReader: TypeAlias = Callable[[KafkaSettings], InputReader]
 
 
 class WorkerReaders:
-    """`make`: makes a reader with these settings. `present`: the reader of the steps. `settings`: its settings."""
+    """The readers of one worker: one for the steps, and one for what is read again. `make`: makes a reader with these settings. `present`:
+    the reader of the steps. `settings`: its settings."""
 
     def __init__(self, make: MakeReader, settings: KafkaSettings) -> None:
         self.make, self.settings, self.present = make, settings, make(settings)

@@ -65,7 +65,8 @@ class Member:
 
 
 class Roster:
-    """`on_unknown_connection` takes every event of a connection that belongs to no worker; `on_poll` is called at each poll."""
+    """The members of a crew with their connections, and the one place that takes what arrives from them. `on_unknown_connection` takes every
+    event of a connection that belongs to no worker; `on_poll` is called at each poll."""
 
     def __init__(
         self,

@@ -4,8 +4,8 @@
     source -> destination: Pieces ..., the last of them with the slots that were chosen
     destination: absorbs them in one transaction -> Taken        source -> Given        coordinator -> source: ReleaseSlots
 
-run/cut.py has the transactions. The source chooses how many of the slots are moved, because it can estimate their bytes (slot_weights.py): a
-cut takes the first slots that are within its bound. Of slots that were copied (copies.py) it sends only what is new since.
+engine/run/cut.py has the transactions. The source chooses how many of the slots are moved, because it can estimate their bytes
+(slot_weights.py): a cut takes the first slots that are within its bound. Of slots that were copied (copies.py) it sends only what is new since.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ KEEPALIVE_PROBES = 4
 
 
 class SocketConnection:
-    """Made by SocketTransport."""
+    """A connection over a socket, as SocketTransport makes it."""
 
     def __init__(self, transport: SocketTransport, connected: socket.socket, *, trusted: bool) -> None:
         self._transport, self.socket = transport, connected

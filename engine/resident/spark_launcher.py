@@ -42,7 +42,7 @@ class JobEnded(Exception):
 
 
 class SparkJob:
-    """Made by SparkLauncher."""
+    """Spark's job of one worker, as SparkLauncher starts it."""
 
     def __init__(self, context: Any, assignment: Assignment, group: str) -> None:
         self._context, self._group = context, group

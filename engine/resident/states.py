@@ -25,7 +25,7 @@ class State(Enum):
 
 @dataclass
 class StepState:
-    """`step`: the next step that the worker runs. `stop_at`: set in STOPPING and STOPPED."""
+    """Which step a worker runs next, and whether it may. `step`: the next step that the worker runs. `stop_at`: set in STOPPING and STOPPED."""
 
     state: State = State.CLOSED
     step: int = -1

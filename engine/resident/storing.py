@@ -37,9 +37,9 @@ from storage.identity import FoundDatabase, Identity, UnneededDatabase
 from storage.remote import spool
 from storage.remote.chain import Chain
 from storage.remote.objects_protocol import ObjectStore
-from storage.remote.patience import PatientStore
 from storage.remote.place import StorePlace
 from storage.remote.restoring import restore
+from storage.remote.retrying_store import RetryingStore
 from storage.remote.uploading import is_due_for_base, upload
 
 _log = structlog.get_logger("engine.resident.worker")
@@ -50,7 +50,7 @@ SPOOL_BYTES_MIN = 64 << 20
 
 @dataclass
 class StoreAccess:
-    """`place`: None if the pipeline has no store. `epoch`: the number of the worker's term."""
+    """One worker's way to the checkpoint store. `place`: None if the pipeline has no store. `epoch`: the number of the worker's term."""
 
     place: StorePlace | None
     folder: HostFolder
@@ -100,7 +100,7 @@ class StoreAccess:
         last = self._last
         if last is None:
             return False
-        with database.frozen() as frozen:
+        with database.frozen_records() as frozen:
             raw_bytes = 0 if frozen is None else sum(len(key) + len(stored) for key, stored in frozen.items)
         return is_due_for_base(last, (raw_bytes,), live_bytes)
 
@@ -151,7 +151,7 @@ class StoreAccess:
 
     def _make(self, chain: Chain, path: Path) -> None:
         """A store that breaks off is waited for."""
-        patient = PatientStore(self._store, monotonic=self.outside.monotonic, sleep=self.outside.sleep)
+        patient = RetryingStore(self._store, monotonic=self.outside.monotonic, sleep=self.outside.sleep)
         restore(patient, chain, path, self.identity, self.epoch)
         Database.close(path)
 

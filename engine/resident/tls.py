@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class RunCertificate:
-    """Both are texts in PEM form. The key is left out of `repr`, so that no log has it."""
+    """The certificate of a run and its key. Both are texts in PEM form. The key is left out of `repr`, so that no log has it."""
 
     certificate: str
     key: str = field(repr=False)

@@ -1,11 +1,11 @@
-"""A cut: the hand-over of a batch of slots from one worker to another, at a drained boundary.
+"""A cut: the hand-over of some slots from one worker to another, while the workers have no step.
 
-    source: exported(slots)  ->  pieces  ->  destination: absorb, in one transaction  ->  source: release, in one transaction
+    source: parts_of(slots), piece_of(part)  ->  destination: absorb(pieces), in one transaction  ->  source: release, in one transaction
 
 The destination goes first, so that some worker has the state at every moment. No step runs between the two transactions, so it does no harm that
 both have it for a while. Both are part of the next version of their databases, like a step: a crash before that version is complete undoes them.
 
-What was copied before (staging.py) is not sent again: the source names the copies that are still right, and sends the rest.
+What was copied before (hidden_copies.py) is not sent again: the source names the copies that are still right, and sends the rest.
 
 A cut is told by its number. A worker remembers the number of the last cut that it has done, in the transaction that did it. So an order that
 arrives twice changes nothing.
@@ -22,7 +22,7 @@ from base.arrays import Int64s
 from base.slots import NO_SLOTS, SLOT_BITS, SLOTS, SlotSet
 from engine.errors import StaleTask
 from engine.rows.hashing import HASH_BITS, slot_of
-from engine.run.staging import tables_of, unstage
+from engine.run.hidden_copies import reveal_copies, tables_of
 from engine.state import moves
 from engine.state.moves import Piece, RunPart
 from storage.keys import TABLE_FIRST, TABLE_MAX
@@ -95,14 +95,14 @@ def absorb(
     pieces: Iterable[TablePiece],
     copies: Set[bytes] = frozenset(),
 ) -> bool:
-    """Takes over the slots with their state: `pieces`, and the copies that were staged under the keys `copies`. Returns False if the worker has
+    """Takes over the slots with their state: `pieces`, and the hidden copies under the keys `copies`. Returns False if the worker has
     done this cut already. Raises StaleTask if it owns some of the slots."""
     if transaction.get_cut() >= number:
         return False
     owned = transaction.get_owned()
     if (both := owned.intersection(slots)) != NO_SLOTS:
         raise StaleTask(f"cut {number} brings {both}, which the worker owns already; nothing was changed.")
-    unstage(transaction, slots, copies)
+    reveal_copies(transaction, slots, copies)
     by_table: dict[int, list[Piece]] = {}
     for table, piece in pieces:
         by_table.setdefault(table, []).append(piece)

@@ -10,8 +10,8 @@ import numpy as np
 from base.slots import SLOTS
 from engine.model.filling import Difference
 from engine.operators.context import StepContext
+from engine.operators.differences import difference
 from engine.operators.facts import DivisionFacts, StepFacts
-from engine.operators.feeds import difference
 from engine.run.task_setup import TaskSetup
 from engine.state.runs import as_zset
 from engine.state.store import Store

@@ -19,7 +19,7 @@ from engine.rows import zset
 
 @dataclass(frozen=True)
 class ExchangeMessage:
-    """`source`: the worker that sent it. `channels`: the rows for later stages."""
+    """What one worker sends to another after a stage. `source`: the worker that sent it. `channels`: the rows for later stages."""
 
     source: int
     channels: Mapping[Channel, pa.Table] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from engine.analysis.release import ImplementationVersions, implementation_versi
 from engine.model.filling import is_read_again
 from engine.operators.facts import RunFacts
 from engine.run import plan_document
-from engine.run.sources import SourceTable, extras_of_all
+from engine.run.source_table import SourceTable, extras_of_all
 from engine.run.task_setup import TaskSetup
 from io_kafka.formats.encodings import SchemaIds
 
@@ -25,8 +25,9 @@ PROGRAM_FORMAT: Literal[1] = 1
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramDocument:
-    """`sources`: of the program. `clears`: the numbers of the nodes whose tables are removed in the first step of the program, because an
-    attempt that was given up may have left some. `made_with`: the revisions of what it computes with, in the release that has made it."""
+    """A program with its sources, as it is recorded. `sources`: of the program. `clears`: the numbers of the nodes whose tables are removed
+    in the first step of the program, because an attempt that was given up may have left some. `made_with`: the revisions of what it computes
+    with, in the release that has made it."""
 
     program: Program
     sources: tuple[SourceTable, ...]
@@ -86,7 +87,7 @@ def setup_of(document: ProgramDocument, outputs: Outputs, like: TaskSetup, *, re
             partitions=outputs.partitions,
             schema_ids=outputs.schema_ids,
             begins=program.begins,
-            silent=program.silent,
+            uncounted=program.silent,
         ),
         revision=revision,
         first=first,

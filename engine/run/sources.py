@@ -7,7 +7,8 @@ letters of them (dead_letters.py)."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
@@ -17,82 +18,22 @@ import pyarrow as pa
 
 from engine.errors import DataError
 from engine.model.circuit import Circuit
-from engine.model.filling import handle_of_project, is_read_again
+from engine.model.filling import is_read_again
 from engine.model.from_now import handle_of_files
 from engine.model.placement import Placement
 from engine.model.rows import Source
 from engine.rows import zset
 from engine.run.dead_letters import DeadLetter, letters
+from engine.run.source_table import SourceTable, name_of_source
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.errors import RegistryRefused, RegistryUnreachable, SchemaGone
-from io_kafka.extras import Extras
-from io_kafka.formats import RecordFormat, Rejected, SourceFormat, TableFormat, decode, values_are_text
+from io_kafka.formats import RecordFormat, Rejected, TableFormat, decode
 from io_kafka.formats.batches import NotRows, rows_in
-from io_kafka.formats.encodings import WithRegistry
-from io_kafka.formats.records import TimestampBeyondRange, extras_of, rows_of
+from io_kafka.formats.records import TimestampBeyondRange, rows_of
 from io_kafka.messages import TopicMessages, join_messages
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.registry.unknown import UnknownSchemas, judge_by
-
-
-@dataclass(frozen=True)
-class SourceTable:
-    """An input handle: the topics that it reads, and the format in which messages become rows. `partitions`: those that it reads; None
-    means all. `pattern`: a regular expression of the names of topics; then a start of the pipeline finds the topics
-    (coordinator/starting/topics/patterns.py). `counts_from`: messages below these offsets do not count, because the user has asked for that with
-    `--from-now`; a partition that is not there counts whole. None: all messages count."""
-
-    handle: str
-    topics: tuple[str, ...]
-    format: SourceFormat | RecordFormat | TableFormat
-    partitions: frozenset[TopicPartition] | None = None
-    pattern: str | None = None
-    counts_from: tuple[tuple[TopicPartition, int], ...] | None = None
-
-    def with_auth(self, auth: str | None) -> SourceTable:
-        """Returns the table with the password for its registry, which no document has."""
-        form = self.format
-        if auth is None or not isinstance(form, SourceFormat) or not isinstance(form.encoding, WithRegistry):
-            return self
-        encoding = replace(form.encoding, registry=replace(form.encoding.registry, auth=auth))
-        return replace(self, format=replace(form, encoding=encoding))
-
-    @property
-    def has_registry(self) -> bool:
-        """Whether its messages may have schemas in a registry."""
-        return isinstance(self.format, SourceFormat) and isinstance(self.format.encoding, WithRegistry)
-
-    @property
-    def is_binary(self) -> bool:
-        """Whether its values are bytes that are no text, whatever bytes they have."""
-        return isinstance(self.format, SourceFormat) and not values_are_text(self.format)
-
-    @property
-    def extras(self) -> Extras:
-        """What it needs of each message besides key, value and offset."""
-        return extras_of(self.columns_of_records)
-
-    @property
-    def columns_of_records(self) -> tuple[str, ...]:
-        """Which columns of io_kafka/formats/records.py it has."""
-        if isinstance(self.format, RecordFormat):
-            return tuple(self.format.schema.names)
-        if isinstance(self.format, TableFormat):
-            return ()
-        return tuple(name for _, name in self.format.metadata)
-
-    def reads(self, partition: TopicPartition) -> bool:
-        return partition.topic in self.topics and (self.partitions is None or partition in self.partitions)
-
-    def first_counted(self, partition: TopicPartition) -> int:
-        """The first offset that counts."""
-        return dict(self.counts_from or ()).get(partition, 0)
-
-
-def extras_of_all(tables: Iterable[SourceTable]) -> Extras:
-    """What has to be read of each message for all of them together."""
-    return max((table.extras for table in tables), default=Extras.NONE)
 
 
 class Checksum(NamedTuple):
@@ -123,15 +64,15 @@ means to copy them."""
 @dataclass
 class SourceReport:
     """What one worker reports of the input that it read. `again`: what was read for new nodes alone. `skipped`: the number of messages that were
-    left out, and `dead` the messages for the dead-letter topics, both by the handle that the files have. `silent`: sources of which another one
-    reports the same messages. `work_ms`: the time to decode, by Source node. `readings`: of new messages alone. `unknown`: the ids of schemas
-    that counted as unknown."""
+    left out, and `dead` the messages for the dead-letter topics, both by the handle that the files have. `unreported`: sources of which another
+    one reports the same messages. `work_ms`: the time to decode, by Source node. `readings`: of new messages alone. `unknown`: the ids of
+    schemas that counted as unknown."""
 
     inputs: list[Checksum] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     dead: dict[str, list[DeadLetter]] = field(default_factory=dict)
     again: list[Checksum] = field(default_factory=list)
-    silent: frozenset[str] = frozenset()
+    unreported: frozenset[str] = frozenset()
     work_ms: dict[int, float] = field(default_factory=dict, compare=False)
     readings: list[PartitionReading] = field(default_factory=list)
     unknown: list[UnknownSchemas] = field(default_factory=list)
@@ -149,7 +90,7 @@ def read_sources(
     report = SourceReport(
         inputs=list(map(_checksum, batches)),
         again=list(map(_checksum, again)),
-        silent=_silent(circuit),
+        unreported=_unreported_sources(circuit),
         readings=list(map(_reading, batches)),
     )
     rows: dict[int, pa.Table] = {}
@@ -171,12 +112,12 @@ def read_sources(
     return rows, report
 
 
-def _silent(circuit: Circuit) -> frozenset[str]:
+def _unreported_sources(circuit: Circuit) -> frozenset[str]:
     """Returns the handles of sources that report no messages. A source stands there several times if views count it from different offsets on.
     Then only one handle of it reports, because the new messages of a step are the same for all of them."""
     handles = sorted(circuit.sources, key=lambda each: (len(each), each))
-    speaks = {handle_of_files(handle): handle for handle in reversed(handles)}
-    return frozenset(handles) - frozenset(speaks.values())
+    reporting = {handle_of_files(handle): handle for handle in reversed(handles)}
+    return frozenset(handles) - frozenset(reporting.values())
 
 
 def _counted_batches(table: SourceTable, batches: Sequence[RawBatch]) -> list[RawBatch]:
@@ -200,12 +141,7 @@ def _reading(batch: RawBatch) -> PartitionReading:
     return PartitionReading(*batch.range.where, batch.messages.content_bytes, oldest_ms, newest_ms)
 
 
-def name_of_source(handle: str) -> str:
-    """Returns the name of a source for users."""
-    return f"source {handle_of_project(handle)}{', which is read again' if is_read_again(handle) else ''}"
-
-
-def of_worker(ranges: Sequence[OffsetRange], placement: Placement, worker: int) -> list[OffsetRange]:
+def ranges_of_worker(ranges: Sequence[OffsetRange], placement: Placement, worker: int) -> list[OffsetRange]:
     """The ranges that `worker` reads."""
     return [r for r in ranges if r.length and placement.reader_of(r.topic, r.partition) == worker]
 
@@ -248,7 +184,7 @@ def _decode(node: int, table: SourceTable, records: TopicMessages, given: StepIn
 
 
 def _rows_of(table: SourceTable, records: TopicMessages, given: StepInput, report: SourceReport) -> pa.Table:
-    try:
+    with _faults_of_source(table, given, records):
         if isinstance(table.format, RecordFormat):
             return rows_of(table.format, records)
         if isinstance(table.format, TableFormat):
@@ -256,26 +192,6 @@ def _rows_of(table: SourceTable, records: TopicMessages, given: StepInput, repor
         where = TopicPartition(records.topic, records.partitions[0].as_py())
         with judge_by(given.unknown_in(table.handle, where)) as unknown:
             decoded = decode(table.format, records, given.truncate.get(table.handle, "fail"))
-    except TimestampBeyondRange as fault:
-        what_to_do = (
-            "Correct the producer. A reader of the messages themselves cannot leave one out. To go on without this message and those before it, "
-            "let startingOffsets begin behind it, and run `stepwell run --full-refresh`. A declared table with 'metadata.timestamp' can leave "
-            "it out by 'on.error' = 'skip'."
-        )
-        raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).locate(
-            owner=name_of_source(table.handle), place=fault.place, step=given.step
-        ) from None
-    except NotRows as fault:
-        what_to_do = "Only Stepwell may write to this topic. Rebuild with `stepwell run --full-refresh`, which reads the table again."
-        raise DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do).locate(
-            owner=name_of_source(table.handle), place=fault.place, step=given.step
-        ) from None
-    except (RegistryUnreachable, RegistryRefused) as fault:
-        place = _place_of(fault, records)
-        fault.message = f"{name_of_source(table.handle)}, {place}, step {given.step}: {fault.message}"
-        if is_read_again(table.handle):
-            raise DataError(fault.message, fault.what_to_do) from fault
-        raise
     if unknown:
         partitions = tuple(sorted(set(records.partitions.to_pylist())))
         report.unknown.append(UnknownSchemas(table.handle, records.topic, partitions, tuple(sorted(unknown))))
@@ -287,9 +203,39 @@ def _rows_of(table: SourceTable, records: TopicMessages, given: StepInput, repor
             report,
             lambda: letters(records, decoded.rejected, is_binary=table.is_binary),
         )
-    if decoded.ignored and not is_read_again(table.handle) and table.handle not in report.silent:
+    if decoded.ignored and not is_read_again(table.handle) and table.handle not in report.unreported:
         _skip(table, decoded.ignored, report)
     return _with_weight(decoded.rows)
+
+
+@contextmanager
+def _faults_of_source(table: SourceTable, given: StepInput, records: TopicMessages) -> Iterator[None]:
+    """Gives the faults of the formats and of the registry the name of the source, the place in it and the step."""
+    try:
+        yield
+    except TimestampBeyondRange as fault:
+        what_to_do = (
+            "Correct the producer. A reader of the messages themselves cannot leave one out. To go on without this message and those before it, "
+            "let startingOffsets begin behind it, and run `stepwell run --full-refresh`. A declared table with 'metadata.timestamp' can leave "
+            "it out by 'on.error' = 'skip'."
+        )
+        raise _error_at(fault, what_to_do, table, given) from None
+    except NotRows as fault:
+        what_to_do = "Only Stepwell may write to this topic. Rebuild with `stepwell run --full-refresh`, which reads the table again."
+        raise _error_at(fault, what_to_do, table, given) from None
+    except (RegistryUnreachable, RegistryRefused) as fault:
+        place = _place_of(fault, records)
+        fault.message = f"{name_of_source(table.handle)}, {place}, step {given.step}: {fault.message}"
+        if is_read_again(table.handle):
+            raise DataError(fault.message, fault.what_to_do) from fault
+        raise
+
+
+def _error_at(
+    fault: TimestampBeyondRange | NotRows, what_to_do: str, table: SourceTable, given: StepInput
+) -> DataError:
+    error = DataError(f"{fault.reason}. Nothing of the step was written.", what_to_do)
+    return error.locate(owner=name_of_source(table.handle), place=fault.place, step=given.step)
 
 
 def _place_of(fault: RegistryUnreachable | RegistryRefused, records: TopicMessages) -> str:
@@ -333,7 +279,7 @@ def reject(
         )
     if is_read_again(table.handle):  # the revision in force has counted it, and has written its letter
         return
-    if table.handle in report.silent:
+    if table.handle in report.unreported:
         return
     _skip(table, len(rejected), report)
     if policy == "dead-letter":

@@ -72,7 +72,8 @@ def _idle_inputs(circuit: Circuit, idle: frozenset[str]) -> dict[int, frozenset[
 
 @dataclass(frozen=True)
 class StageResult:
-    """`sent`: for each worker to which something is sent, the rows of each channel. `output`: the messages for Kafka, by Output node."""
+    """The result of one stage on one worker. `sent`: for each worker to which something is sent, the rows of each channel. `output`: the
+    messages for Kafka, by Output node."""
 
     sent: Mapping[int, Mapping[Channel, pa.Table]]
     output: Mapping[int, pa.Table]
@@ -87,7 +88,7 @@ def run_stage(
     made: dict[int, pa.Table] = {}
     output: dict[int, pa.Table] = {}
     found = Findings()
-    owners, began = task.plan.owners, time.perf_counter()
+    reporting_nodes, began = task.plan.reporting_nodes, time.perf_counter()
     for index in task.plan.nodes_of(stage):
         node = task.plan.circuit.nodes[index]
         if index in sources:
@@ -101,8 +102,8 @@ def run_stage(
                 raise
             if isinstance(node, Output) and made[index].num_rows:
                 output[index] = made[index]
-        ended, owner = time.perf_counter(), owners[index]
-        found.note_work(owner, 1e3 * (ended - began), made[index].num_rows if owner == index else 0)
+        ended, reporting = time.perf_counter(), reporting_nodes[index]
+        found.note_work(reporting, 1e3 * (ended - began), made[index].num_rows if reporting == index else 0)
         began = ended
     return StageResult(_rows_to_send(task, stage, arrived, made), output, found)
 
@@ -112,10 +113,10 @@ def _run_node(task: WorkerStep, index: int, inputs: Sequence[pa.Table], store: S
     node = task.plan.circuit.nodes[index]
     step = operator_of(node).step
     assert step is not None, f"node {index} is a source, and nothing was read for it"
-    is_silent = index in task.run.silent
-    counted = ErrorRows() if is_silent or index in task.step.division.withholding.nodes else None
+    is_uncounted = index in task.run.uncounted
+    counted = ErrorRows() if is_uncounted or index in task.step.division.withholding.nodes else None
     result = step(node, inputs, StepContext(task.run, task.step, store=store, node=index, found=found, errors=counted))
-    if counted is not None and not counted.is_nothing and not is_silent:
+    if counted is not None and not counted.is_nothing and not is_uncounted:
         found.errors[index] = counted
     if isinstance(node, Output):
         return result
@@ -130,7 +131,7 @@ def name_of(circuit: Circuit, index: int) -> str:
     for later in range(index, len(nodes)):
         if later == index or not readers.isdisjoint(nodes[later].inputs):
             readers.add(later)
-            name = operator_of(nodes[later]).names.user_name(nodes[later])
+            name = operator_of(nodes[later]).wording.user_name(nodes[later])
             if name is not None:
                 return name
     return f"node {index}"

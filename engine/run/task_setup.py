@@ -12,7 +12,7 @@ from engine.model.numbers import NumberedCircuit, number_of
 from engine.model.placement import Placement
 from engine.model.withholding import Withholding
 from engine.operators.facts import RunFacts
-from engine.run.sources import SourceTable, extras_of_all
+from engine.run.source_table import SourceTable, extras_of_all
 from engine.run.stage import WorkerStep, name_of
 from engine.run.step_input import StepInput
 from io_kafka.clients.settings import KafkaSettings
@@ -46,7 +46,7 @@ class TaskSetup:
     _plans: dict[frozenset[str], StagePlan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
-    def kafka_again(self) -> KafkaSettings:
+    def kafka_reread(self) -> KafkaSettings:
         """The settings of the reader of what is read again."""
         read = (table for handle, table in self.tables.items() if is_read_again(handle))
         return replace(self.kafka, extras=extras_of_all(read), is_second=True)

@@ -1,6 +1,6 @@
 """What one worker does in one step: a function of the step's division and of the worker's state.
 
-    read its ranges -> stage 0 -> swap -> stage 1 -> swap -> ... -> last stage      stages 1 and later: one transaction of the database
+    read its ranges -> stage 0 -> exchange -> stage 1 -> exchange -> ... -> last stage      stages 1 and later: one transaction of the database
 
 It writes nothing to Kafka. If it raises, the state of this worker is unchanged, and peers that wait for its messages have been told.
 """
@@ -21,9 +21,9 @@ from engine.operators.findings import Findings
 from engine.operators.scattered_keys import ScatteredKey
 from engine.run.clearing import clear_tables
 from engine.run.exchange import ExchangeMessage
-from engine.run.reading_again import not_read_again
-from engine.run.refused import leave_out_refused, name_key
-from engine.run.sources import SourceReport, of_worker, read_sources
+from engine.run.malformed_by_state import name_key, report_malformed
+from engine.run.rereading import cannot_reread
+from engine.run.sources import SourceReport, ranges_of_worker, read_sources
 from engine.run.stage import StageResult, run_stage
 from engine.run.step_input import StepInput
 from engine.run.task_setup import TaskSetup
@@ -48,7 +48,8 @@ class InputReader(Protocol):
 
 
 class Readers(NamedTuple):
-    """`again`: makes the reader of what is read again, or gives the one that was made."""
+    """The readers of a step. `present`: reads the ranges of the division. `again`: makes the reader of what is read again, or gives the one that
+    was made."""
 
     present: InputReader
     again: Callable[[], InputReader]
@@ -61,7 +62,9 @@ class PeerFailed(Exception):
 class Peers(Protocol):
     """The other workers, as a step sees them."""
 
-    def swap(self, step: int, stage: int, rows: Mapping[int, Mapping[Channel, pa.Table]]) -> Sequence[ExchangeMessage]:
+    def exchange(
+        self, step: int, stage: int, rows: Mapping[int, Mapping[Channel, pa.Table]]
+    ) -> Sequence[ExchangeMessage]:
         """Sends what a stage has for each worker, and waits for the messages of the same stage from all workers, this one included. Raises
         PeerFailed if one of them is broken."""
 
@@ -101,13 +104,13 @@ class StepTask:
         self._task = setup.task(placement, given, worker)
         self._stages = self._task.plan.stages
         self._outcome = StepOutcome()
-        self._is_swapping = False
+        self._is_exchanging = False
         self.stage = -1
 
     def run(self, readers: Readers, database: Database) -> StepOutcome:
         """Raises the fault that ended the step on this worker, or PeerFailed. The database is at the next step if this returns."""
         try:
-            result = self._source(readers)
+            result = self._run_stage_0(readers)
             if self._task.plan.has_state:
                 self._run_stages(readers, database, result)
             return self._outcome
@@ -115,14 +118,14 @@ class StepTask:
             raise
         except BaseException:
             # Peers wait for this worker's messages of the stage, unless they have them already or it is the last stage.
-            if not self._is_swapping and self.stage < self._stages - 1:
+            if not self._is_exchanging and self.stage < self._stages - 1:
                 self._peers.abandon(self._given.step, max(0, self.stage))
             raise
 
-    def _source(self, readers: Readers) -> StageResult:
+    def _run_stage_0(self, readers: Readers) -> StageResult:
         """Stage 0: reads the ranges of the worker's partitions, decodes them, and runs the operators that need no key."""
         setup, given, task, began = self._setup, self._given, self._task, time.perf_counter()
-        mine = of_worker(given.ranges, task.placement, task.worker)
+        mine = ranges_of_worker(given.ranges, task.placement, task.worker)
         batches = readers.present.read(mine, ahead=True, bytes_max=given.bytes_max_of(mine))
         again = self._read_again(readers)
         self.stage = 0
@@ -143,20 +146,20 @@ class StepTask:
     def _read_again(self, readers: Readers) -> list[RawBatch]:
         """Rereads old input for the new nodes of a transition. A read failure is charged to the transition, not to the revision in force."""
         given, task = self._given, self._task
-        mine = of_worker(given.again, task.placement, task.worker)
+        mine = ranges_of_worker(given.again, task.placement, task.worker)
         if not mine:
             return []
         try:
             return readers.again().read(mine, ahead=True, bytes_max=given.bytes_max_of(mine))
         except CANNOT_READ as fault:
-            raise not_read_again(self._setup.plan.circuit, given.step, fault) from fault
+            raise cannot_reread(self._setup.plan.circuit, given.step, fault) from fault
 
     def _run_stages(self, readers: Readers, database: Database, result: StageResult) -> None:
         """The stages with state, in one transaction of the database."""
         given, worker = self._given, self._task.worker
-        inbox = self._swap(result)
+        inbox = self._exchange(result)
         began = time.perf_counter()
-        reached("region.before", worker)
+        reached("stages.before", worker)
         with database.transaction() as transaction:
             if not self._follows(at := transaction.get_step()):
                 raise StaleTask(
@@ -173,7 +176,7 @@ class StepTask:
             state_ms = _ms(began, time.perf_counter())
             for stage in range(1, self._stages):
                 if stage > 1:
-                    inbox = self._swap(result)
+                    inbox = self._exchange(result)
                 began = time.perf_counter()
                 try:
                     result = run_stage(self._task, stage, transaction, inbox, {})
@@ -181,9 +184,9 @@ class StepTask:
                     name_key(fault, self._setup.tables)
                     raise
                 self._outcome.add(result)
-                if result.findings.refused:
-                    leave_out_refused(
-                        result.findings.refused,
+                if result.findings.malformed:
+                    report_malformed(
+                        result.findings.malformed,
                         self._setup,
                         given=given,
                         report=self._outcome.report,
@@ -192,21 +195,21 @@ class StepTask:
                 self._outcome.stages.append(StageTimes(_ms(began, time.perf_counter()), state_ms))
                 state_ms = 0.0
             transaction.set_step(given.step + 1)
-            reached("region.inside", worker)
+            reached("stages.inside", worker)
             began = time.perf_counter()
         last = self._outcome.stages[-1]
         self._outcome.stages[-1] = last._replace(state_ms=last.state_ms + _ms(began, time.perf_counter()))
-        reached("region.committed", worker)
+        reached("stages.committed", worker)
 
     def _follows(self, at: int) -> bool:
         """Whether the step can follow the state, which is that before step `at`. Without state it may be older: only steps that withhold an
         output store something."""
         return at == self._given.step if self._setup.plan.has_state else at <= self._given.step
 
-    def _swap(self, result: StageResult) -> Sequence[ExchangeMessage]:
-        self._is_swapping = True
-        inbox = self._peers.swap(self._given.step, self.stage, result.sent)
-        self._is_swapping = False
+    def _exchange(self, result: StageResult) -> Sequence[ExchangeMessage]:
+        self._is_exchanging = True
+        inbox = self._peers.exchange(self._given.step, self.stage, result.sent)
+        self._is_exchanging = False
         self.stage += 1
         return inbox
 

@@ -37,7 +37,7 @@ def select_rows(trace: Trace, wanted: Callable[[pa.Table], Bools]) -> pa.Table:
 
 def rows_of_groups(trace: Trace, groups: pa.Table, hashes: Hashes) -> pa.Table:
     """The rows whose first columns equal a row of `groups`, with accumulators and hash. `hashes` are those of the groups. The hash of a row need
-    only have their upper half (aggregate.py), so that its key can have more columns than the group."""
+    only have their upper half (engine/operators/aggregate.py), so that its key can have more columns than the group."""
     parts = [trace.layout.schema.empty_table()]
     low, high = hashes & TOP, hashes | ~TOP
     for run in trace.runs():

@@ -31,7 +31,7 @@ from storage.keys import table_prefix
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one run, all in one bucket. `first`: the bucket's first hash at the source. `rows`: an encoded run (trace.py, `encode_run`)."""
+    """Rows of one run, all in one bucket. `first`: the bucket's first hash at the source. `rows`: an encoded run (runs.py, `encode_run`)."""
 
     first: int
     rows: memoryview

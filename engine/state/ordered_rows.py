@@ -80,7 +80,7 @@ class KeyedRows:
 
 
 class SpreadRows:
-    """`spread`: the hash of each value."""
+    """The rows of the one key of an ordered trace, which lie by the hash of their value. `spread`: the hash of each value."""
 
     def __init__(self, trace: Trace, spread: Callable[[pa.Array], Hashes]) -> None:
         self._trace, self._spread, self._column = trace, spread, len(trace.layout.key)

@@ -76,8 +76,8 @@ class Cursors(NamedTuple):
 
 @dataclass(frozen=True)
 class PrefixChange:
-    """`rows`, `weights`: the change of the prefixes, in columns of the trace; a row may occur twice. `key[i]`: the index of row i's key.
-    `cursors`: those after the change."""
+    """The change of the prefixes of all keys, and where their cursors are then. `rows`, `weights`: the change of the prefixes, in columns of
+    the trace; a row may occur twice. `key[i]`: the index of row i's key. `cursors`: those after the change."""
 
     key: Int64s
     rows: pa.Table

@@ -65,7 +65,7 @@ def parse_run_key(key: bytes) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Run:
-    """`table`: the columns of the rows, the accumulators, and the hash. `hashes`: its last column, ascending. A run is
+    """One run of a trace. `table`: the columns of the rows, the accumulators, and the hash. `hashes`: its last column, ascending. A run is
     valid until the transaction ends."""
 
     table: pa.Table

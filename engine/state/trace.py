@@ -13,8 +13,8 @@ that exceeds its bound is split in two by the merge that finds it so; only rows 
 name of a bucket is its first hash, and it ends where the next one begins.
 
 The key of a run is (table, slot of the bucket's first hash, that hash, number). Because numbers grow, the keys of a
-bucket are in the order of their age. All rows of a slot have neighbouring hashes (operators/keys.py, ColocatedKey), so
-they are one slice of each run of its bucket; state/moves.py moves them to another trace.
+bucket are in the order of their age. All rows of a slot have neighbouring hashes (engine/operators/keys.py, ColocatedKey), so
+they are one slice of each run of its bucket; moves.py moves them to another trace.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Division:
         return {r.where: r.end for r in self.ranges}
 
     def check(self) -> None:
-        """Asserts the invariants; a failure is a mistake of Stepwell's own."""
+        """Asserts the invariants; a failure is a bug in Stepwell."""
         assert self.step >= 0
         for r in self.ranges:
             r.check()

@@ -10,7 +10,7 @@ from io_kafka.step_log.value import CHECKPOINTS_KEPT, PENDING_STEPS_MAX, LogValu
 
 
 def check_invariants(log: LogValue) -> None:
-    """Asserts them; a failure is a mistake of Stepwell's own."""
+    """Asserts them; a failure is a bug in Stepwell."""
     _check_steps(log)
     _check_inputs(log)
     _check_outputs(log)

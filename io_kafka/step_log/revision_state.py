@@ -294,7 +294,7 @@ class RevisionState(Part):
         return self.model_copy(update=changes)
 
     def check(self) -> None:
-        """Asserts the invariants; a failure is a mistake of Stepwell's own."""
+        """Asserts the invariants; a failure is a bug in Stepwell."""
         assert (self.root is None) == (self.in_force is None), (
             "a revision in force without a root, or the other way round"
         )

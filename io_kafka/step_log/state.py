@@ -340,5 +340,5 @@ class StepLogState(LogValue):
         return replace(self, **{name: read(record) for name, read in FROM_SNAPSHOTS.items()})
 
     def check(self) -> None:
-        """Asserts the invariants; a failure is a mistake of Stepwell's own."""
+        """Asserts the invariants; a failure is a bug in Stepwell."""
         check_invariants(self)

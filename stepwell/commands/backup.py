@@ -34,7 +34,7 @@ from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning
 from storage.remote.errors import ObjectMissing, StoreFault
-from storage.remote.patience import PatientStore
+from storage.remote.retrying_store import RetryingStore
 
 app = typer.Typer(help="Keep checkpoints of the checkpoint store.", no_args_is_help=True, add_completion=False)
 
@@ -179,7 +179,7 @@ def verify(
     """Read the objects of backups whole, and compare them with their checksums. A store that breaks off is waited for. Nothing is written."""
     with report_faults(as_json):
         project = project_of(spec, conf)
-        store = PatientStore(store_of(project))
+        store = RetryingStore(store_of(project))
         verifying = Verifying(store)
         names = (
             [name] if name is not None else sorted(filter(None, map(backup_name, backup_objects(store, project.name))))

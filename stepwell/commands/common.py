@@ -164,7 +164,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def as_fault(error: Exception) -> Fault | None:
-    """What a user can do something about; None for a mistake of Stepwell's own."""
+    """What a user can do something about; None for a bug in Stepwell."""
     if isinstance(error, OSError) and error.errno in REFUSALS:
         reason = error.strerror or "it cannot be used"
         if error.filename is not None:

@@ -126,7 +126,7 @@ def _now() -> str:
 
 
 def _say_end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A mistake of Stepwell's own ends the process: its stack trace without secrets."""
+    """A bug in Stepwell ends the process: its stack trace without secrets."""
     text = "".join(traceback.format_exception(kind, error, trace))
     if is_json():
         say("critical", f"{kind.__name__}: {error}", exception=text)

@@ -24,8 +24,8 @@ from stepwell.errors import StepwellError
 from stepwell.project.loading import STATE_FOLDER, Project
 from storage.host_folder import HostFolder, StateLocation, database_folder
 from storage.remote.errors import ObjectMissing
-from storage.remote.patience import PatientStore
 from storage.remote.restoring import restore
+from storage.remote.retrying_store import RetryingStore
 
 OLDEST = Term(0, 0)
 """The databases belong to no run. Any run may fence them."""
@@ -109,7 +109,7 @@ def restore_to(project: Project, stored: StoredVersion, folder: Path, *, is_dry:
 def _download(stored: StoredVersion, worker: int, path: Path) -> None:
     manifest = stored.manifest
     try:
-        restore(PatientStore(stored.store), stored.chains[worker], path, manifest.identity(worker), OLDEST.number)
+        restore(RetryingStore(stored.store), stored.chains[worker], path, manifest.identity(worker), OLDEST.number)
     except ObjectMissing as missing:
         raise NotRestored(
             missed_text(missing, manifest.pipeline),

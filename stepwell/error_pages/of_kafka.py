@@ -243,7 +243,7 @@ PAGES = (
         what="A step that was run again gave another output than the first time. Nothing was written.",
         why="Something that a view uses is not deterministic, or was changed: mostly a function in Python, or a library that it uses.",
         do="Put the former version back and run again. If that is not possible, rebuild with `stepwell run --full-refresh`. If only SQL "
-        "is concerned, it is a mistake of ours: please report it ([support.md](support.md)).",
+        "is concerned, it is a bug in Stepwell: please report it ([support.md](support.md)).",
     ),
     Page(
         slug="load-not-alone",

@@ -65,7 +65,7 @@ PAGES = (
         slug="own-mistake",
         classes=("OwnMistake",),
         exit_code=ExitCode.INTERNAL,
-        what="Stepwell itself failed on a view, which is a mistake of ours.",
+        what="A view meets a bug in Stepwell.",
         why="The text names the exception and the line of code. Other views are not concerned.",
         do="Report it with the text and the definition ([support.md](support.md)). Until it is fixed, write this part of the view in "
         "another way.",

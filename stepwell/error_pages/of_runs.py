@@ -163,7 +163,7 @@ PAGES = (
         exit_code=None,
         what="Something that a run handles by itself: a worker was lost, a step was divided again, or a database was opened elsewhere.",
         why="Such an error stands in the log beside a recovery. A command does not end with it, unless it is the last of several.",
-        do="Nothing, while the pipeline goes on. If a command ended with it, it is a mistake of ours: please report it with `stepwell "
+        do="Nothing, while the pipeline goes on. If a command ended with it, it is a bug in Stepwell: please report it with `stepwell "
         "bundle`.",
     ),
     Page(

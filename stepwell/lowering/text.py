@@ -9,4 +9,4 @@ from engine.operators.table import operator_of
 def node_text(node: Node) -> str:
     """The kind of the node, its inputs, and what it does."""
     inputs = f"({', '.join(map(str, node.inputs))})" if node.inputs else ""
-    return f"{node.kind}{inputs} {operator_of(node).names.text(node)}".rstrip()
+    return f"{node.kind}{inputs} {operator_of(node).wording.text(node)}".rstrip()

@@ -15,7 +15,7 @@ from coordinator.automatic.load_file import LOAD_FILE
 from coordinator.specification import AutoSettings, InputTopic, OutputTopic, PipelineSpec, StoreSettings
 from engine.model.circuit import Circuit
 from engine.model.layout import Policy
-from engine.run.sources import SourceTable, extras_of_all
+from engine.run.source_table import SourceTable, extras_of_all
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.offsets import TopicPartition

@@ -34,7 +34,7 @@ REGION_ANY = "us-east-1"
 
 @dataclass(frozen=True)
 class Clients:
-    """`any` does everything but write large objects, which `large` does."""
+    """The clients of one store. `any` does everything but write large objects, which `large` does."""
 
     any: fs.FileSystem
     large: fs.FileSystem

@@ -23,7 +23,7 @@ other."""
 
 @dataclass(frozen=True)
 class WrittenObject:
-    """`digest`: xxh3_128 in hexadecimal of all `bytes` bytes of the object."""
+    """What a store has written. `digest`: xxh3_128 in hexadecimal of all `bytes` bytes of the object."""
 
     bytes: int
     digest: str
@@ -31,7 +31,7 @@ class WrittenObject:
 
 @dataclass(frozen=True)
 class ObjectInfo:
-    """`name` is relative to the root. `bytes`: the object's size."""
+    """What a listing says of an object. `name` is relative to the root. `bytes`: the object's size."""
 
     name: str
     bytes: int

@@ -5,7 +5,7 @@
     ...
     end      mark E, records and bytes of all blocks, xxh3_64 of these fields; nothing follows
 
-The content of a block is its records: the length of the key, the length of the stored form (records.py), the key, the stored form. The
+The content of a block is its records: the length of the key, the length of the stored form (storage/records.py), the key, the stored form. The
 lengths of a block have a checksum of their own, so that a damaged one makes no reader ask for the memory that it names. A pack that a crash
 has cut off has no end mark.
 

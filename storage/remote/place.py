@@ -11,7 +11,7 @@ from storage.remote.objects_protocol import ObjectStore
 
 @dataclass(frozen=True)
 class StorePlace:
-    """`uri`: without secrets. `opener` opens it; a test has another one."""
+    """Where the checkpoint store is. `uri`: without secrets. `opener` opens it; a test has another one."""
 
     uri: str
     opener: Callable[[str], ObjectStore] = open_store

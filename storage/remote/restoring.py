@@ -19,9 +19,9 @@ from faults.points import reached
 from storage import description as described
 from storage import durable, environments, folding, record_set, records
 from storage.description import Description
-from storage.drafts import new_database
 from storage.environments import DATA_FILE, Environment
 from storage.identity import Identity
+from storage.new_database import new_database
 from storage.remote.chain import Chain, Pack, headers_of
 from storage.remote.errors import DamagedPack, DamagedStore, OtherPackFormat
 from storage.remote.objects_protocol import ObjectStore, WrittenObject

@@ -19,7 +19,7 @@ CONTENT = b"stepwell doctor has written this, to see whether it can. It may be d
 
 @dataclass(frozen=True)
 class MissingRight:
-    """`right`: one of RIGHTS."""
+    """A right that the store does not give, with the fault that says so. `right`: one of RIGHTS."""
 
     right: str
     fault: StoreFault

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from base.version import VersionId
-from storage import committed, folding, keys, parts, records, undo
+from storage import committed, folding, keys, record_parts, records, undo
 from storage.description import RECORDS, Description
 from storage.environments import Reader
 from storage.errors import CorruptRecord, UnknownVersion
@@ -72,7 +72,7 @@ class VersionSnapshot:
         for full_key, found in self._reader.items(RECORDS):
             key = full_key[len(RECORDS) :]
             try:
-                stored = parts.read_whole(self._reader, full_key, found)
+                stored = record_parts.read_whole(self._reader, full_key, found)
                 records.verify(key, stored)
             except records.ChecksumMismatch:
                 raise CorruptRecord(f"database {self.identity.database} in {self.path}", key) from None
@@ -80,7 +80,7 @@ class VersionSnapshot:
 
     def _committed_bytes(self, key: bytes) -> int:
         stored = self._reader.get(RECORDS + key)
-        return 0 if stored is None else len(key) + parts.length(stored) - records.TRAILER_BYTES
+        return 0 if stored is None else len(key) + record_parts.length(stored) - records.TRAILER_BYTES
 
 
 @contextmanager

@@ -47,7 +47,7 @@ class SpooledDelta:
 def spool_frozen(database: Database, folder: Path) -> SpooledDelta | None:
     """Writes what waits to be folded into the spool, if it is not there yet. None if nothing waits. The caller folds afterwards, also if this
     raises StorageFull, which leaves nothing in the spool. Raises StaleEpoch, NotOpen, CorruptRecord, StorageFull."""
-    with database.frozen() as frozen:
+    with database.frozen_records() as frozen:
         if frozen is None:
             return None
         header = PackHeader(database.identity, "delta", frozen.to, frozen.since)

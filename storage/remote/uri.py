@@ -34,8 +34,9 @@ _NO_CONTROL = "Take them out, and write a blank as %20."
 
 @dataclass(frozen=True)
 class StoreUri:
-    """`authority`: the bucket; of abfs also the account (`container@account...`); of hdfs host and port, or empty; of file empty.
-    `path`: below it, decoded, without slashes at either end; of file and hdfs absolute. `text`: without a slash at the end."""
+    """The URI of a checkpoint store, in parts. `authority`: the bucket; of abfs also the account (`container@account...`); of hdfs host and
+    port, or empty; of file empty. `path`: below it, decoded, without slashes at either end; of file and hdfs absolute. `text`: without a
+    slash at the end."""
 
     scheme: str
     authority: str

@@ -143,7 +143,7 @@ def test_new_nodes_count_a_source_from_now_on(play: Playground, workers: int) ->
 OF_CHOICES: tuple[Point, ...] = (
     "plan.written",
     "revision.intended",
-    "region.inside",
+    "stages.inside",
     "switch.ready",
     "switch.recorded",
     "output.committed",
@@ -188,7 +188,7 @@ def test_a_crash_changes_nothing_of_what_was_chosen(play: Playground, workers: i
             with play.running(former) as run:
                 apply(run, now, chosen)
                 settled(run)
-        assert broken or point == "region.inside", f"{point} is not reached"  # a run goes on without a worker
+        assert broken or point == "stages.inside", f"{point} is not reached"  # a run goes on without a worker
         play.run(now)
         assert is_in_force(play, now) and play.log(now).revisions.phase is None, point
         kept = joined(kept, messages(play, now))

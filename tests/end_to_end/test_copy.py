@@ -437,7 +437,7 @@ def test_databases_of_a_version_in_another_folder(pair: Pair, tmp_path: Path) ->
     assert pair.untouched() == before
     owner = read_owner(folder / "stepwell")
     assert owner is not None and owner.fingerprint == pair.original.spec.circuit.fingerprint
-    steps = {Database.look(Path(path)).versions for path in told["databases"]}
+    steps = {Database.facts(Path(path)).versions for path in told["databases"]}
     assert {version.step for (version,) in steps} == {first["step"]}
 
     last = tmp_path / "last"

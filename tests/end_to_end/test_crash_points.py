@@ -60,9 +60,9 @@ SHRINKS: tuple[Point, ...] = tuple(point for point in LAYOUT if point not in ("w
 """The points of a change that adds workers, and of one after which some leave."""
 
 OF_KAFKA_AND_LMDB: tuple[Point, ...] = (
-    "claim.sent", "claim.committed", "create.done", "log.begun", "log.sent", "log.committed", "region.inside", "output.begun", "output.half",
+    "claim.sent", "claim.committed", "create.done", "log.begun", "log.sent", "log.committed", "stages.inside", "output.begun", "output.half",
     "output.sent", "output.committed", "freeze.inside", "fold.piece", "fold.inside", "fold.synced", "compact.copied", "compact.exchanged",
-    "checkpoint.snapshot", "open.undone", "replay.compared", "workers.created", "stage.inside", "absorb.inside", "release.inside", BURIED,
+    "checkpoint.snapshot", "open.undone", "replay.compared", "workers.created", "copies.inside", "absorb.inside", "release.inside", BURIED,
 )  # fmt: skip
 
 ONE_AND_THREE: list[Any] = [

@@ -86,7 +86,7 @@ class Sleeper:
 
         def watched_point(name: Any, worker: int) -> None:
             if (
-                not inside and name == "region.before"
+                not inside and name == "stages.before"
             ):  # its peers' rows are there, so it meets nothing but the database
                 self._sleep(steps[threading.current_thread()], worker)
             reached(name, worker)
@@ -215,8 +215,10 @@ class Liar:
                 step_orders, "step_done", lambda step, outcome: self._spoiled(step, *done(step, outcome))
             )
         elif lie == "to a peer":
-            swap = Mesh.swap
-            monkeypatch.setattr(Mesh, "swap", lambda mesh, step, *rest: self._swapped(swap, mesh, step, *rest))
+            exchange = Mesh.exchange
+            monkeypatch.setattr(
+                Mesh, "exchange", lambda mesh, step, *rest: self._exchanged(exchange, mesh, step, *rest)
+            )
         else:
             run_step = StepOrders.run_step
             monkeypatch.setattr(StepOrders, "run_step", lambda orders, order: self._answered(run_step, orders, order))
@@ -230,11 +232,11 @@ class Liar:
     def _spoiled(self, step: int, message: StepDone, buffers: Any) -> Any:
         return (message, tuple(b"rubbish" for _ in buffers)) if buffers and self._lies(step) else (message, buffers)
 
-    def _swapped(self, swap: Callable[..., Any], mesh: Mesh, step: int, stage: int, rows: Any) -> Any:
+    def _exchanged(self, exchange: Callable[..., Any], mesh: Mesh, step: int, stage: int, rows: Any) -> Any:
         if mesh._worker == 1 and self._lies(step):
             for peer in mesh._peers.values():
                 peer.send(Frame(mesh._term, StageRows(serial=mesh._serial, stage=stage, channels=(0,)), (b"rubbish",)))
-        return swap(mesh, step, stage, rows)
+        return exchange(mesh, step, stage, rows)
 
     def _answered(self, run_step: Callable[..., None], orders: StepOrders, order: RunStep) -> None:
         run_step(orders, order)

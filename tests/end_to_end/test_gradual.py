@@ -137,7 +137,7 @@ BROKEN_OFF: tuple[CrashOrder, ...] = (
     CrashOrder("log.committed", "raise", visit=3, after="switch.recorded"),
     CrashOrder("output.sent", "raise", after="switch.recorded"),
     CrashOrder("output.committed", "raise", visit=4, after="switch.recorded"),
-    CrashOrder("region.inside", "raise", visit=7, after="switch.recorded"),
+    CrashOrder("stages.inside", "raise", visit=7, after="switch.recorded"),
     CrashOrder("clear.inside", "raise"),
 )
 

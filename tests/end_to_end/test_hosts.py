@@ -152,7 +152,7 @@ def test_databases_of_a_host_that_missed_a_full_refresh_are_removed_when_it_is_b
     cluster.run("baa")
     assert cluster.held()["b"] == [0, 1]
     cluster.run("bb", full_refresh=True)
-    assert "/2/" in Database.owner(cluster.folder("b", 0)).database
+    assert "/2/" in Database.identity_of(cluster.folder("b", 0)).database
     cluster.check()
 
 

@@ -129,7 +129,7 @@ def open_transactions(play: Playground, resolved: Resolved) -> int:
 def test_a_worker_that_sleeps_with_the_writers_lock_is_in_nobodys_way(play: Playground, tmp_path: Path) -> None:
     """Its service is killed, and the next one runs."""
     resolved = project(play)
-    orders = {VARIABLE: "region.inside@3=stop", ONCE_VARIABLE: str(tmp_path)}
+    orders = {VARIABLE: "stages.inside@3=stop", ONCE_VARIABLE: str(tmp_path)}
     with play.oracle(resolved) as oracle:
         send(play)
         with service(resolved, tmp_path / "service.log", **orders) as process:
@@ -173,7 +173,7 @@ def workers_of(resolved: Resolved) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("point", ["source.read@3", "region.inside@3", "region.committed@3", "fold.inside@1"])
+@pytest.mark.parametrize("point", ["source.read@3", "stages.inside@3", "stages.committed@3", "fold.inside@1"])
 @pytest.mark.parametrize("action", ["kill", "stop"])
 def test_a_worker_that_dies_or_hangs_is_replaced(play: Playground, tmp_path: Path, point: str, action: str) -> None:
     """One that hangs is killed. With `local[8,4]` Spark tries a task four times; nobody needs those that it begins again."""

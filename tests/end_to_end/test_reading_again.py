@@ -125,7 +125,7 @@ OF_READING: tuple[Point, ...] = (
     "revision.intended",
     "switch.ready",
     "switch.recorded",
-    "region.inside",
+    "stages.inside",
     "output.committed",
 )
 

@@ -21,7 +21,7 @@ import pytest
 from base.fault import ExitCode
 from faults.points import ONCE_VARIABLE, STORE, VARIABLE, Point
 from storage.database import Database
-from storage.remote import patience
+from storage.remote import retrying_store
 from storage.remote.errors import BadStoreUri, StoreUnreachable
 from tests.end_to_end import sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service, wait_until
@@ -127,7 +127,7 @@ def test_an_empty_disk_and_a_store_that_refuses_end_with_what_to_do(
     assert "Traceback" not in said, said
     assert f"The checkpoint store {bucket.uri} refuses to read" in said and "credentials" in said, said
     bucket.proxy.break_when(Rule(".", "status", 503))
-    monkeypatch.setattr(patience, "STORE_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(retrying_store, "STORE_SECONDS_MAX", 1.0)
     with pytest.raises(StoreUnreachable, match=bucket.uri):
         play.run(resolved)
     bucket.proxy.heal()

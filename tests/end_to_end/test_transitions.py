@@ -121,7 +121,7 @@ def is_in_force(play: Playground, now: Resolved) -> bool:
     return document_of(text).circuit == now.spec.circuit
 
 
-BREAKS: tuple[Point, ...] = (*TRANSITION, "region.inside", "output.sent", "output.committed")
+BREAKS: tuple[Point, ...] = (*TRANSITION, "stages.inside", "output.sent", "output.committed")
 BREAKS_OF_SUITE: tuple[Point, ...] = (
     "program.adopted",
     "switch.recorded",
@@ -130,7 +130,7 @@ BREAKS_OF_SUITE: tuple[Point, ...] = (
 """Behind each of them a start finds another record, other databases or an open transaction. tests/simulator breaks off at every point."""
 
 
-NEVER = ("turn.written", "region.inside")
+NEVER = ("turn.written", "stages.inside")
 """No transition is turned here, and a worker that is broken off is only lost: the run goes on with another one."""
 
 

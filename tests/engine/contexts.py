@@ -15,7 +15,7 @@ from engine.operators.arrangement import Everyone
 from engine.operators.context import StepContext
 from engine.operators.error_rows import ErrorRows
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
-from engine.operators.findings import Findings, Refused, TimeReport
+from engine.operators.findings import Findings, MalformedByState, TimeReport
 from engine.operators.table import operator_of
 from engine.run.stage import WorkerStep
 from engine.state.store import Store
@@ -37,7 +37,7 @@ def context_of(
     grown: frozenset[str] = frozenset(),
     errors: ErrorRows | None = None,
     report: TimeReport | None = None,
-    refused: list[Refused] | None = None,
+    refused: list[MalformedByState] | None = None,
     idle: Collection[int] = (),
 ) -> StepContext:
     """For an operator that runs alone, as node 0 of a circuit, whose inputs are exchanged as its descriptor says. What it finds is added to

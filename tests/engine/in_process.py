@@ -20,7 +20,7 @@ from engine.model.rows import Source
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.facts import DivisionFacts, RunFacts
-from engine.operators.findings import Refused
+from engine.operators.findings import MalformedByState
 from engine.operators.output import OUTPUT_MESSAGES
 from engine.rows import zset
 from engine.run.exchange import ExchangeMessage
@@ -42,7 +42,7 @@ class InProcess:
         self.steps = 0
         self.errors: dict[int, ErrorRows] = {}
         """The error rows of nodes since the beginning, as far as steps have counted them."""
-        self.refused: list[Refused] = []
+        self.malformed: list[MalformedByState] = []
         """The messages that were left out since the beginning, because the state has shown that they are malformed."""
         self.time_us = 0
         """The time of a step to which nobody gives one."""
@@ -59,7 +59,7 @@ class InProcess:
             numbers=program.numbers,
             append_only=program.append_only,
             begins=program.begins,
-            silent=program.silent,
+            uncounted=program.silent,
         )
 
     def step(
@@ -103,7 +103,7 @@ class InProcess:
             inboxes = [[ExchangeMessage(w, m.sent[to]) for w, m in enumerate(made) if to in m.sent] for to in workers]
             for each in made:
                 add_all(self.errors, each.findings.errors)
-                self.refused += each.findings.refused
+                self.malformed += each.findings.malformed
                 borders += [] if each.findings.border_us is None else [each.findings.border_us]
                 for index, table in each.output.items():
                     node = self.plan.circuit.nodes[index]

@@ -31,8 +31,8 @@ from engine.run.cut import (
     release,
 )
 from engine.run.exchange import ExchangeMessage
+from engine.run.hidden_copies import discard_copies, store_copies, tables_of
 from engine.run.stage import run_stage
-from engine.run.staging import discard, stage, tables_of
 from engine.state.moves import Piece
 from engine.state.store import DictStore
 from io_kafka.step_log.digest import canonical
@@ -135,7 +135,7 @@ class Workers:
             ]
             self.databases[source].pins += (pin_of(there, slots),)
         with self.databases[target].transaction() as transaction:
-            stage(transaction, slots, copies)
+            store_copies(transaction, slots, copies)
         keys = {key for key, _ in copies}
         self.copied.setdefault((source, target), set()).update(p for p in parts if p.copy_key in keys)
 
@@ -216,7 +216,7 @@ def test_the_output_does_not_show_that_slots_were_copied_before_they_moved(
         for database in workers.databases:
             database.pins = ()
             with database.read() as transaction:
-                assert transaction.get_staged() == NO_SLOTS
+                assert transaction.get_hidden() == NO_SLOTS
     assert workers.kept > 40
 
 
@@ -241,12 +241,12 @@ def test_copies_that_nobody_has_taken_over_can_be_discarded(workers: Workers) ->
     workers.open(workers.commit(1), epoch=2)  # they are in a version
     for database in workers.databases:
         with database.transaction() as transaction:
-            staged = transaction.get_staged()
-            assert list(transaction.staged_keys(staged)) and not set(transaction.staged_keys(staged)) & set(
+            hidden = transaction.get_hidden()
+            assert list(transaction.hidden_keys(hidden)) and not set(transaction.hidden_keys(hidden)) & set(
                 transaction.keys(b"")
             )
-            discard(transaction)
-            assert not list(transaction.staged_keys(staged)) and transaction.get_staged() == NO_SLOTS
+            discard_copies(transaction)
+            assert not list(transaction.hidden_keys(hidden)) and transaction.get_hidden() == NO_SLOTS
     workers.copied.clear()
     assert [workers.step(given) for given in steps[1:]] == expected[1:]
 
@@ -302,7 +302,7 @@ def test_copies_of_a_workers_own_slots_are_refused_and_a_missing_copy_is_noticed
     workers.step(history(3)[0])
     mine, theirs = workers.placement.owned[0], workers.placement.owned[1]
     with pytest.raises(StaleTask, match="owns already"), workers.databases[0].transaction() as transaction:
-        stage(transaction, mine, ())
+        store_copies(transaction, mine, ())
     with (
         pytest.raises(StaleTask, match=r"1 copies of .* are missing"),
         workers.databases[0].transaction() as transaction,

@@ -346,8 +346,8 @@ def test_every_output_of_the_circuit_has_messages() -> None:
 def test_sources_views_and_outputs_have_names_for_users_and_every_node_has_a_text() -> None:
     for index, node in enumerate(CIRCUIT.nodes):
         operator = operator_of(node)
-        assert "\n" not in operator.names.text(node)
-        name = operator.names.user_name(node)
+        assert "\n" not in operator.wording.text(node)
+        name = operator.wording.user_name(node)
         if isinstance(node, View):
             assert name == f"view {node.name}"
         if name is not None:
@@ -368,7 +368,7 @@ def test_a_column_that_keeps_its_name_has_the_values_of_that_column() -> None:
         if isinstance(node, OWN_NAMES):
             continue
         inputs = [tuple(f"{at} {c}" for c in range(len(CIRCUIT.nodes[i].types))) for at, i in enumerate(node.inputs)]
-        names = operator_of(node).names.columns.of(node, inputs, Naming({}, computed=False))
+        names = operator_of(node).wording.columns.of(node, inputs, Naming({}, computed=False))
         assert len(names) == len(node.types), named(index)
         naming |= {type(node)} if any(names) else set()
         for place, name in enumerate(names if not isinstance(node, OTHER_VALUES) else ()):
@@ -388,7 +388,7 @@ def test_names_and_expressions_speak_of_the_same_columns() -> None:
     """An expression of a node is over as many columns as there are names of what it reads."""
     for index, node in enumerate(CIRCUIT.nodes):
         inputs = [tuple(f"{at} {c}" for c in range(len(CIRCUIT.nodes[i].types))) for at, i in enumerate(node.inputs)]
-        read = operator_of(node).names.columns.read(inputs)
+        read = operator_of(node).wording.columns.read(inputs)
         for expression in expressions_of(node):
             if expression.column is not None:
                 at, column = map(int, (read[expression.column] or "").split())
@@ -398,7 +398,7 @@ def test_names_and_expressions_speak_of_the_same_columns() -> None:
 def test_errors_of_a_recursion_do_not_name_the_columns_of_its_inputs() -> None:
     """Its expressions are over the columns of nodes in its body."""
     recursion = next(node for node in CIRCUIT.nodes if isinstance(node, Recursion))
-    assert not operator_of(recursion).names.columns.read([("a", "b"), ("c", "d")])
+    assert not operator_of(recursion).wording.columns.read([("a", "b"), ("c", "d")])
 
 
 def expressions_of(node: Node) -> list[Expression]:

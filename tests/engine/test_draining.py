@@ -22,8 +22,8 @@ from engine.model.joins import Join
 from engine.model.node import Expression
 from engine.model.rows import Distinct, Map, Source
 from engine.operators.context import StepContext
+from engine.operators.differences import step_switched
 from engine.operators.facts import DivisionFacts, RunFacts, StepFacts
-from engine.operators.feeds import step_switched
 from engine.operators.keys import ColocatedKey
 from engine.operators.output import step_output
 from engine.rows.hashing import slot_of
@@ -94,7 +94,7 @@ class Drained:
         """An output that gets a difference itself has the new rows below the position, and the old ones above it. Others have what their view
         has."""
         circuit = self.inner.program.circuit
-        now = contents_of(self.inner, self.made.filling.next)
+        now = contents_of(self.inner, self.made.filling.following)
         for node in circuit.nodes:
             if not isinstance(node, Output) or node.handle.startswith(TAKEN_BACK):
                 continue
@@ -109,7 +109,7 @@ class Drained:
 
     def _whole(self, node: Output, now: Mapping[str, Rows]) -> Rows | None:
         """What a new topic has in the end. Until then it has some of these rows."""
-        next_ = self.made.filling.next.circuit
+        next_ = self.made.filling.following.circuit
         output = next(
             i for i, each in enumerate(next_.nodes) if isinstance(each, Output) and each.handle == node.handle
         )
@@ -128,11 +128,11 @@ class Drained:
             at = circuit.nodes[at].inputs[0]
         below = circuit.nodes[at]
         if isinstance(below, View):
-            return now.get(below.name) if program.numbers[at] in self.made.filling.next.numbers else None
+            return now.get(below.name) if program.numbers[at] in self.made.filling.following.numbers else None
         assert isinstance(below, Switched)
         view = circuit.nodes[below.inputs[0]]
         assert isinstance(view, View)
-        compared = next(each for each in self.made.filling.compared if self._number(each.number) is below)
+        compared = next(each for each in self.made.filling.differences if self._number(each.number) is below)
         if not view.kept:
             return None
         old: Rows = Counter()

@@ -98,7 +98,7 @@ class Journey:
 
     def __init__(self, made: Led, workers: int, seed: int, former: Journey | None = None) -> None:
         self.filling, self.chance = made.filling, random.Random(seed)
-        before, now = made.filling.present.circuit, made.filling.next.circuit
+        before, now = made.filling.present.circuit, made.filling.following.circuit
         self.partitions = partitions_of(before, now, made.filling.switching.circuit)
         self.inner = InProcess(before, workers, self.partitions) if former is None else former.inner
         self.alone = InProcess(before, 1, partitions_of(before, now))
@@ -359,14 +359,14 @@ def test_numbers_name_one_node() -> None:
         made = led(before, now)
         filling = made.filling
         kept = {filling.present.numbers[before_] for before_ in made.found.kept.values()}
-        assert set(filling.next.numbers) & set(filling.present.numbers) == kept
-        helpers = (filling.young & filling.gone) - set(filling.next.numbers)
+        assert set(filling.following.numbers) & set(filling.present.numbers) == kept
+        helpers = (filling.young & filling.gone) - set(filling.following.numbers)
         assert helpers.isdisjoint(filling.present.numbers)
-        assert {each.number for each in filling.compared} <= helpers
+        assert {each.number for each in filling.differences} <= helpers
         for program in (filling.filling, filling.switching):
             names = dict(zip(program.numbers, program.circuit.nodes, strict=True))
             for number, node in names.items():
-                if number not in filling.present.numbers and number not in filling.next.numbers:
+                if number not in filling.present.numbers and number not in filling.following.numbers:
                     assert number in helpers or number >= NUMBERS_WITH_STATE, node
 
 
@@ -381,13 +381,13 @@ def test_numbers_that_are_gone_are_given_again_when_their_tables_are_cleared() -
     ]
     journey = Journey(led(chain[0], chain[1]), 2, 7)
     journey.go(steps[:3], 0, 2)
-    between = led(chain[1], chain[2], journey.filling.next.numbers)
-    assert set(between.filling.next.numbers) & journey.filling.gone, "a number is given to another node"
+    between = led(chain[1], chain[2], journey.filling.following.numbers)
+    assert set(between.filling.following.numbers) & journey.filling.gone, "a number is given to another node"
     again = Journey(between, 2, 7, journey)
     again.go(steps[3:], 0, 1, is_alone=False)
     assert contents_of(again.inner) == contents_of(fresh(chain[2], steps, journey.partitions)[0])
     held = {number_of(key_table(key)) for store in again.inner.stores for key in store.records}
-    assert held <= set(between.filling.next.numbers)
+    assert held <= set(between.filling.following.numbers)
 
 
 # Giving up, and going back
@@ -427,7 +427,7 @@ def test_what_reads_a_changed_view_takes_rows_back(reader: str, workers: int) ->
     made = check(before.circuit(), now.circuit(), 11, workers)
     view = f"{reader}_of_{GROWS}"
     assert made.found.is_young(made.found.view(view)) == (reader in RELY_ON_GROWTH)
-    assert GROWS in made.found.changed and made.filling.compared
+    assert GROWS in made.found.changed and made.filling.differences
 
 
 RELY_ON_GROWTH = ("highest", "firsts", "leading")
@@ -439,7 +439,7 @@ def test_a_difference_lies_where_its_view_lies() -> None:
     now = replace(before, changes=(("by_word", "filter"),))
     for workers in (2, 5):
         made = check(before.circuit(), now.circuit(), 4, workers)
-        switching, usual = made.filling.switching, made.filling.next
+        switching, usual = made.filling.switching, made.filling.following
         assert {node.kind for node in switching.circuit.nodes} >= {"Switched"}
         assert switching.plan.stages == usual.plan.stages
 
@@ -527,7 +527,7 @@ def test_an_output_that_goes_on_with_another_view_gets_what_differs() -> None:
 def test_a_project_that_only_looks_different_fills_and_writes_nothing() -> None:
     before = Project(view_names(), readers=(("rest", "sums"), ("lonely", "highest")))
     made = led(before.circuit(), replace(before, reordered=True).circuit())
-    assert not made.filling.compared and not made.filling.young and not made.filling.gone
+    assert not made.filling.differences and not made.filling.young and not made.filling.gone
     assert len(made.filling.filling.circuit.nodes) == len(made.filling.present.circuit.nodes)
 
 
@@ -699,4 +699,4 @@ def test_error_rows_of_a_copy_are_those_of_the_node_that_is_copied() -> None:
         way.advance_randomly(chance)
         inner.step({}, Withholding(counted), way.filled)
     numbers = {filling.filling.numbers[node]: found.rows for node, found in inner.errors.items()}
-    assert numbers == {2: 2, filling.next.numbers[7]: 2}
+    assert numbers == {2: 2, filling.following.numbers[7]: 2}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from base.options import UNAVAILABLE_VALUE
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import LastByKey, Source
-from engine.operators.findings import Lacks, Refused, RowElsewhere
+from engine.operators.findings import Lacks, MalformedByState, RowElsewhere
 from engine.operators.last_by_key import step_last_by_key
 from engine.state import trace
 from engine.state.store import DictStore
@@ -59,7 +59,7 @@ class Loop:
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
         self.table: dict[int, tuple[Any, ...]] = {}
-        self.refused: list[Refused] = []
+        self.refused: list[MalformedByState] = []
 
     def step(self, messages: list[Message]) -> None:
         for message in sorted(messages, key=lambda m: (m.partition, m.offset)):
@@ -76,12 +76,12 @@ class Loop:
                 and message.partition != (home := message.key % self.partitions)
             ):
                 why = RowElsewhere((str(message.key),), home)
-                self.refused.append(Refused("table", message.partition, message.offset, why))
+                self.refused.append(MalformedByState("table", message.partition, message.offset, why))
 
     def _row(self, key: int, values: tuple[Any, ...], message: Message) -> None:
         lacking = [n for n, (value, mark) in enumerate(zip(values, LACKING, strict=True)) if value == mark]
         if lacking and key not in self.table:
-            self.refused.append(Refused("table", message.partition, message.offset, Lacks(lacking[0] + 1)))
+            self.refused.append(MalformedByState("table", message.partition, message.offset, Lacks(lacking[0] + 1)))
             return
         before = self.table.get(key, values)
         self.table[key] = tuple(before[n] if n in lacking else value for n, value in enumerate(values))
@@ -125,7 +125,7 @@ def test_former_values_and_truncations(
 ) -> None:
     """Messages arrive in any order. Each step gives the same table, and refuses the same messages."""
     loop, store, content = Loop(partitions), DictStore(), Counter[tuple[Any, ...]]()
-    refused: list[Refused] = []
+    refused: list[MalformedByState] = []
     with pytest.MonkeyPatch.context() as patched:
         if has_tiny_buckets:
             patched.setattr(trace, "BUCKET_ROWS_MAX", 1)
@@ -150,8 +150,8 @@ def test_a_value_is_that_of_the_row_of_its_own_key() -> None:
     assert to_rows(change) == Counter({(0, "b", ("y",), b"2"): 1})
     context = context_of(NODE, store, 2)
     change = step_last_by_key(NODE, [table_of([Message(1, None, 0, 3), Message(1, LACKING, 0, 4)])], context)
-    assert to_rows(change) == Counter({(1, "a", ("x",), b"1"): -1}) and context.found.refused == [
-        Refused("table", 0, 4, Lacks(1))
+    assert to_rows(change) == Counter({(1, "a", ("x",), b"1"): -1}) and context.found.malformed == [
+        MalformedByState("table", 0, 4, Lacks(1))
     ]
 
 
@@ -195,7 +195,7 @@ def test_a_key_that_was_created_anew_is_not_deleted_by_an_update_of_before() -> 
             context = context_of(NODE, store, step, grown=grown)
             content = plus(content, to_rows(step_last_by_key(NODE, [table_of(messages)], context)))
         assert content == Counter(left)
-        assert context.found.refused == [Refused("table", 1, 0, RowElsewhere(("0",), 0))][: len(left)]
+        assert context.found.malformed == [MalformedByState("table", 1, 0, RowElsewhere(("0",), 0))][: len(left)]
 
 
 def test_a_row_that_is_the_same_after_a_truncation_is_no_change() -> None:
@@ -236,7 +236,7 @@ def test_the_table_and_what_is_refused_do_not_depend_on_workers(workers: int) ->
             for key, (a, b, c) in loop.table.items()
         }
         assert {key: row for key, row in published.items() if row is not None} == table
-    assert sorted(engine.refused) == sorted(loop.refused)
+    assert sorted(engine.malformed) == sorted(loop.refused)
     assert {type(message.why) for message in loop.refused} == {Lacks, RowElsewhere}
 
 

@@ -19,7 +19,7 @@ from engine.model.python_call import PythonCall, PythonFunction
 from engine.model.rows import PythonMap, Source
 from engine.run.plan_document import BadDocument, text_of, value_of
 from engine.run.program_document import ProgramDocument, program_of
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.formats.encodings import (
     Avro,

@@ -12,7 +12,7 @@ from engine.model.circuit import Circuit, View
 from engine.model.filling import OF_NEXT
 from engine.model.rows import Source
 from engine.run.program_document import Outputs, ProgramDocument, program_of, setup_of
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from engine.run.task_setup import TaskSetup
 from io_kafka.extras import Extras
 from io_kafka.formats import SourceFormat
@@ -58,5 +58,5 @@ def test_a_worker_reads_of_each_message_what_the_sources_of_its_program_want(tmp
         ((plain, replace(timed, handle=OF_NEXT + "s")), Extras.NONE, Extras.TIMESTAMPS),
     ):
         setup = adopted(tmp_path / str(len(sources)) / present.name, document(*sources))
-        assert setup.kafka.extras is present and setup.kafka_again.extras is again
-        assert setup.kafka != setup.kafka_again, "they share no consumer"
+        assert setup.kafka.extras is present and setup.kafka_reread.extras is again
+        assert setup.kafka != setup.kafka_reread, "they share no consumer"

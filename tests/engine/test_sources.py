@@ -24,7 +24,8 @@ from engine.model.placement import Placement
 from engine.model.rows import LastByKey, Source
 from engine.operators.facts import DivisionFacts
 from engine.run import sources
-from engine.run.sources import SourceTable, of_worker, read_sources
+from engine.run.source_table import SourceTable
+from engine.run.sources import ranges_of_worker, read_sources
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.errors import SchemaGone
@@ -48,7 +49,9 @@ def test_every_range_is_read_by_one_worker(workers: int) -> None:
     came_later = [OffsetRange("in", number, 0, 1) for number in range(2, 12)]
     nothing_in_it = [OffsetRange("other", 1, 7, 7)]
     readers = Counter(
-        span for worker in range(workers) for span in of_worker(there + came_later + nothing_in_it, placement, worker)
+        span
+        for worker in range(workers)
+        for span in ranges_of_worker(there + came_later + nothing_in_it, placement, worker)
     )
     assert readers == Counter(there + came_later)
 
@@ -58,7 +61,7 @@ def test_a_partition_that_came_later_than_the_placement_is_read_by_one_worker(re
     """The numbers of the workers have gaps."""
     spans, owned = [OffsetRange("in", number, 0, 1) for number in range(8)], placement_of(4).owned
     placement = Placement(0, {(0, 2, 5, 9)[worker]: slots for worker, slots in owned.items()}, {"in": readers})
-    read = [of_worker(spans, placement, worker) for worker in placement.workers]
+    read = [ranges_of_worker(spans, placement, worker) for worker in placement.workers]
     assert Counter(span for each in read for span in each) == Counter(spans)
     assert all(read), "a worker has nothing to read, though partitions came later than the placement"
 
@@ -166,7 +169,7 @@ def test_which_partitions_have_rows_does_not_matter(mode: Mode, keyed: bool, par
     for step, filled in enumerate([every[:1], every, every[:0], every[::2]]):
         batches = topic.send(filled)
         spans = [batch.range for batch in batches]
-        mine = [of_worker(spans, placement, worker) for worker in range(workers)]
+        mine = [ranges_of_worker(spans, placement, worker) for worker in range(workers)]
         read = [
             read_sources(
                 engine.plan.circuit, tables, given(step, "in", "fail"), [b for b in batches if b.range in own]

@@ -229,6 +229,6 @@ def test_one_column_may_be_compared_with_two_of_the_other_side(workers: int) -> 
 def test_the_owner_of_a_node_is_what_its_errors_name() -> None:
     plan = plan_stages(whole_circuit())
     names = [name_of(plan.circuit, index) for index in range(len(plan.circuit.nodes))]
-    assert [name_of(plan.circuit, owner) for owner in plan.owners] == names
-    assert all(plan.owners[owner] == owner for owner in plan.owners)
-    assert names[4] == "view by_word" and plan.owners[4] == 6
+    assert [name_of(plan.circuit, owner) for owner in plan.reporting_nodes] == names
+    assert all(plan.reporting_nodes[owner] == owner for owner in plan.reporting_nodes)
+    assert names[4] == "view by_word" and plan.reporting_nodes[4] == 6

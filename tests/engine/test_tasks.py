@@ -27,7 +27,7 @@ class Alone:
         self.fails = dict(fails or {})
         self.told: list[tuple[int, int]] = []
 
-    def swap(self, step: int, stage: int, rows: Mapping[int, Any]) -> Sequence[ExchangeMessage]:
+    def exchange(self, step: int, stage: int, rows: Mapping[int, Any]) -> Sequence[ExchangeMessage]:
         if stage in self.fails:
             raise self.fails[stage]
         return [ExchangeMessage(0, rows.get(0, {}))]

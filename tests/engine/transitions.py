@@ -159,7 +159,7 @@ class Way:
 
     def settle(self) -> None:
         """The step of the switch is over: the next project is in force."""
-        self._become(self.filling.next)
+        self._become(self.filling.following)
         self.filled = (0, 0)
         clear(self.inner.stores, self.filling.gone)
 

@@ -74,8 +74,8 @@ def test_the_environments_orders() -> None:
     first, second = parse("output.half@3=kill, fold.inside/1=stop")
     assert (first.point, first.visit, first.worker, first.action) == ("output.half", 3, None, "kill")
     assert (second.point, second.visit, second.worker, second.action) == ("fold.inside", 1, 1, "stop")
-    (third,) = parse("switch.recorded>region.inside/1@2=kill")
-    assert (third.after, third.point, third.visit, third.worker) == ("switch.recorded", "region.inside", 2, 1)
+    (third,) = parse("switch.recorded>stages.inside/1@2=kill")
+    assert (third.after, third.point, third.visit, third.worker) == ("switch.recorded", "stages.inside", 2, 1)
     assert parse("") == []
     for text in ("nowhere>fold.inside=kill", "nowhere=kill", "fold.inside=weep", "fold.inside", "fold.inside@=kill"):
         with pytest.raises(ValueError, match=f"{VARIABLE}: '{re.escape(text)}' is no"):

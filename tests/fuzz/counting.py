@@ -11,7 +11,7 @@ from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.withholding import Withholding
 from engine.operators.error_rows import ErrorRows, add_all
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from tests.fuzz.cases import Case, Run
 from tests.fuzz.machine import Machine
 

@@ -158,7 +158,7 @@ class EvolvingJudge:
             switches = chance.randrange(begins, steps)
             aborts = chance.randint(begins + 1, switches) if switches > begins and chance.random() < 0.3 else None
             legs.append(Leg(filling, begins, aborts, switches))
-            numbers, begins_first = filling.next.numbers, switches + 1
+            numbers, begins_first = filling.following.numbers, switches + 1
             self._tell(filling)
         return legs
 

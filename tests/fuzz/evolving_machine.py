@@ -18,7 +18,8 @@ from engine.model.placement import Placement
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.error_rows import ErrorRows, add_all
 from engine.operators.facts import DivisionFacts
-from engine.run.sources import SourceTable, read_sources
+from engine.run.source_table import SourceTable
+from engine.run.sources import read_sources
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.step_log.digest import canonical

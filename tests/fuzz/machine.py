@@ -22,7 +22,8 @@ from engine.model.placement import Placement
 from engine.operators.context import StepContext
 from engine.operators.facts import DivisionFacts, StepFacts
 from engine.rows import zset
-from engine.run.sources import SourceTable, read_sources
+from engine.run.source_table import SourceTable
+from engine.run.sources import read_sources
 from engine.run.step_input import StepInput
 from engine.state import trace
 from engine.state.store import DictStore

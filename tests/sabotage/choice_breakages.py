@@ -73,7 +73,7 @@ CHOICES = (
         "a-letter-for-each-mark",
         "A malformed message gives a dead letter for the source and for each mark of it.",
         ONCE,
-        (Edit(SOURCES, "return frozenset(handles) - frozenset(speaks.values())", "return frozenset()"),),
+        (Edit(SOURCES, "return frozenset(handles) - frozenset(reporting.values())", "return frozenset()"),),
         (f"{TEST_SOURCES}::test_of_a_source_that_counts_from_an_offset_on_earlier_messages_are_left_out",),
     ),
     Breakage(

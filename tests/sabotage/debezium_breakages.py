@@ -297,7 +297,7 @@ DEBEZIUM = (
             ),
         ),
         (
-            "tests/engine/test_refused.py::test_a_message_that_was_compacted_away_meanwhile_is_counted_and_its_letter_says_so",
+            "tests/engine/test_malformed_by_state.py::test_a_message_that_was_compacted_away_meanwhile_is_counted_and_its_letter_says_so",
         ),
     ),
     Breakage(
@@ -307,8 +307,8 @@ DEBEZIUM = (
         (
             Edit(
                 "engine/run/tasks.py",
-                "                if result.findings.refused:\n",
-                "                if result.findings.refused and stage > self._stages:\n",
+                "                if result.findings.malformed:\n",
+                "                if result.findings.malformed and stage > self._stages:\n",
             ),
         ),
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-FEEDS, DRAINING = "engine/operators/feeds.py", "engine/analysis/draining.py"
+DIFFERENCES, DRAINING = "engine/operators/differences.py", "engine/analysis/draining.py"
 SWITCHING_CIRCUIT = "engine/analysis/switching_circuit.py"
 RULES, STATE, VALUE = (f"io_kafka/step_log/{name}.py" for name in ("revision_rules", "revision_state", "value"))
 STEPPING, INPUTS = "coordinator/stepping/stepping.py", "coordinator/stepping/inputs.py"
@@ -24,21 +24,21 @@ DRAINED = (
         "a-change-above-the-position-passes",
         "A change of rows that have still to leave passes at once, so that a row leaves after its retraction.",
         FILLED,
-        (Edit(FEEDS, "        change = _kept_back(node, change, context, end)\n", ""),),
+        (Edit(DIFFERENCES, "        change = _kept_back(node, change, context, end)\n", ""),),
         (f"{IN_PROCESS}::test_no_key_of_a_topic_is_gone_while_its_rows_move",),
     ),
     Breakage(
         "a-change-above-the-position-is-lost",
         "A change of rows that have still to leave is not added to what differs.",
         FILLED,
-        (Edit(FEEDS, "    if waiting.num_rows:\n", "    if waiting.num_rows < 0:\n"),),
+        (Edit(DIFFERENCES, "    if waiting.num_rows:\n", "    if waiting.num_rows < 0:\n"),),
         (f"{READERS}[sums]",),
     ),
     Breakage(
         "drained-from-the-beginning",
         "Each step of a drain passes on what has left before, too.",
         FILLED,
-        (Edit(FEEDS, "slots=(first, end))).scan()", "slots=(0, end))).scan()"),),
+        (Edit(DIFFERENCES, "slots=(first, end))).scan()", "slots=(0, end))).scan()"),),
         (f"{IN_PROCESS}::test_no_key_of_a_topic_is_gone_while_its_rows_move",),
     ),
     Breakage(
@@ -64,8 +64,8 @@ DRAINED = (
         (
             Edit(
                 DRAINING,
-                "    if len(outputs) < len(compared.readers):\n",
-                "    if len(outputs) > len(compared.readers):\n",
+                "    if len(outputs) < len(difference.readers):\n",
+                "    if len(outputs) > len(difference.readers):\n",
             ),
         ),
         (f"{IN_PROCESS}::test_a_reader_that_relies_on_a_unique_key_gets_its_rows_together",),

@@ -43,7 +43,7 @@ ENGINE = (
     ),
     Breakage(
         "no-memory-is-a-mistake",
-        "A worker whose memory does not suffice ends the run, as a mistake of ours would.",
+        "A worker whose memory does not suffice ends the run, as a bug in Stepwell would.",
         "goes on",
         (Edit(f"{WORKER}/coordinator_link.py", "faults.lost_without_memory(error, self._worker) or error", "error"),),
         (f"{END_TO_END}/test_fences.py::test_a_worker_without_memory_is_replaced",),
@@ -314,8 +314,9 @@ ENGINE = (
         (
             Edit(
                 "engine/operators/linear.py",
-                "    arrange=_arrange_union,\n    output=OutputFacts(\n        unique_key=lambda node, inputs: None,",
-                "    arrange=_arrange_union,\n    output=OutputFacts(\n        unique_key=lambda node, inputs: (0,),",
+                "    arrange=_arrange_union,\n    output=PLAIN_OUTPUT,\n",
+                "    arrange=_arrange_union,\n    output=OutputFacts(\n        unique_key=lambda node, inputs: (0,),\n"
+                "        comes_without_input=lambda node: False,\n        counts_errors=lambda node: False,\n    ),\n",
             ),
         ),
         (f"{TEST_DESCRIPTORS}::test_no_two_rows_have_the_unique_key_of_a_descriptor",),
@@ -668,8 +669,8 @@ ENGINE = (
         (
             Edit(
                 TASKS,
-                "        mine = of_worker(given.ranges, task.placement, task.worker)\n",
-                "        mine = [span for span in given.ranges if span.length and of_worker]\n",
+                "        mine = ranges_of_worker(given.ranges, task.placement, task.worker)\n",
+                "        mine = [span for span in given.ranges if span.length and ranges_of_worker]\n",
             ),
         ),
         (f"{END_TO_END}/test_partitions.py::test_two_workers_and_three_partitions",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 FEEDS, COMPARING = "engine/operators/feeds.py", "engine/analysis/comparing.py"
+DIFFERENCES = "engine/operators/differences.py"
 FILLING_CIRCUIT, SWITCHING_CIRCUIT = "engine/analysis/filling_circuit.py", "engine/analysis/switching_circuit.py"
 PROJECT_MATCH, CONTEXT = "engine/analysis/project_match.py", "engine/operators/context.py"
 TESTS = "tests/engine/test_filling.py"
@@ -75,7 +76,7 @@ FILLING = (
         FILLED,
         (
             Edit(
-                FEEDS,
+                DIFFERENCES,
                 "zset.add([change, zset.as_schema(as_zset(left), zset.schema_of(node.types))])",
                 "zset.add([change, *[zset.as_schema(as_zset(left), zset.schema_of(node.types))] * 2])",
             ),
@@ -126,7 +127,7 @@ FILLING = (
         "difference-elsewhere",
         "The rows of a difference lie by all their columns, and those of the view by its key.",
         "9 bounded",
-        (Edit(COMPARING, "    return place if place is not None else view.key or", "    return"),),
+        (Edit(COMPARING, "    return colocation if colocation is not None else view.key or", "    return"),),
         (f"{TESTS}::test_a_difference_lies_where_its_view_lies",),
     ),
     Breakage(
@@ -140,7 +141,7 @@ FILLING = (
         "error-rows-of-copies-are-counted",
         "The error rows of a kept node are counted once more where it is computed again.",
         FILLED,
-        (Edit("engine/run/stage.py", "is_silent = index in task.run.silent", "is_silent = index < 0"),),
+        (Edit("engine/run/stage.py", "is_uncounted = index in task.run.uncounted", "is_uncounted = index < 0"),),
         (f"{TESTS}::test_error_rows_of_a_copy_are_those_of_the_node_that_is_copied",),
     ),
     Breakage(

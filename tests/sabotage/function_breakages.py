@@ -84,7 +84,7 @@ FUNCTIONS = (
         "the batch answer",
         (
             Edit(
-                "engine/expressions/functions/zoned.py",
+                "engine/expressions/functions/time_zones.py",
                 "offset_at_s(zone, us // SECOND_US)",
                 "offset_s(zone, us // SECOND_US)",
             ),
@@ -100,8 +100,8 @@ FUNCTIONS = (
         (
             Edit(
                 "engine/expressions/functions/sequences.py",
-                "        moment = at(len(found))\n",
-                "        moment = _months_later(moment, step) if monthly else at(len(found))\n",
+                "        time_us = at(len(found))\n",
+                "        time_us = _months_later(time_us, step) if monthly else at(len(found))\n",
             ),
         ),
         (

@@ -18,7 +18,7 @@ BINDING, SLOTS, RULES = (
 COMPLETION = "coordinator/checkpoints/completion.py"
 TEST_PHASES, TEST_LAYOUTS = "tests/coordinator/rescale/test_phases.py", "tests/coordinator/starting/test_layouts.py"
 TEST_BINDING, TEST_SLOTS = "tests/coordinator/starting/test_binding.py", "tests/engine/resident/test_slots.py"
-STAGING, MOVES, TRACE = "engine/run/staging.py", "engine/state/moves.py", "engine/state/trace.py"
+HIDDEN_COPIES, MOVES, TRACE = "engine/run/hidden_copies.py", "engine/state/moves.py", "engine/state/trace.py"
 TEST_CUT = "tests/engine/test_cut.py"
 COPIES, WEIGHTS, COPYING = (
     "engine/resident/copies.py",
@@ -171,7 +171,7 @@ LAYOUT = (
         ONE_OWNER,
         (
             Edit(
-                STAGING,
+                HIDDEN_COPIES,
                 "            moves.make_edges(transaction, table, slots)\n        transaction.set",
                 "            pass\n        transaction.set",
             ),
@@ -205,7 +205,7 @@ LAYOUT = (
         "stale-copies-kept",
         "A cut takes over all copies, also those of runs that the source has not any more.",
         ONE_OWNER,
-        (Edit(STAGING, "    for key in found - kept:\n", "    for key in found - found:\n"),),
+        (Edit(HIDDEN_COPIES, "    for key in found - kept:\n", "    for key in found - found:\n"),),
         (f"{TEST_CUT}::test_copies_of_runs_that_are_gone_do_not_count",),
     ),
     Breakage(
@@ -214,7 +214,9 @@ LAYOUT = (
         BOUNDED,
         (
             Edit(
-                "engine/resident/copies.py", "                staging.discard(transaction)\n", "                pass\n"
+                "engine/resident/copies.py",
+                "                hidden_copies.discard_copies(transaction)\n",
+                "                pass\n",
             ),
         ),
         ("tests/engine/resident/test_slots.py::test_copies_are_discarded_at_both_ends",),
@@ -508,8 +510,8 @@ LAYOUT = (
         "no-rest-between-chunks",
         "A file that is rewritten keeps a slow disk busy all the time.",
         BOUNDED,
-        (Edit("storage/paced.py", "max(REST_FACTOR * (now - chunk_began), began", "max(0.0, began"),),
-        ("tests/storage/test_paced.py::test_a_slow_disk_gets_rests_that_are_longer_than_its_writes",),
+        (Edit("storage/paced_writes.py", "max(REST_FACTOR * (now - chunk_began), began", "max(0.0, began"),),
+        ("tests/storage/test_paced_writes.py::test_a_slow_disk_gets_rests_that_are_longer_than_its_writes",),
     ),
     Breakage(
         "worker-made-during-a-fold",
@@ -615,7 +617,7 @@ LAYOUT = (
                 DATABASE,
                 "            yield present.last, Transaction(tuple(layers), writable=False)\n",
                 "            shown = Transaction(tuple(layers), writable=False)\n"
-                "            shown._staged = type(shown._staged)(SlotSet(()))\n"
+                "            shown._hidden = type(shown._hidden)(SlotSet(()))\n"
                 "            yield present.last, shown\n",
             ),
         ),

@@ -106,7 +106,7 @@ COMBINATIONS = (
     ),
     Breakage(
         "a-mistake-hides-a-refusal",
-        "What fails because something below it was refused is reported as a mistake of Stepwell's, in place of the refusal.",
+        "What fails because something below it was refused is reported as a bug in Stepwell, in place of the refusal.",
         "no silence",
         (
             Edit(
@@ -122,7 +122,7 @@ COMBINATIONS = (
     ),
     Breakage(
         "what-sparks-optimiser-throws-is-ours",
-        "An exception that Spark throws while it folds a constant is reported as a mistake of Stepwell's.",
+        "An exception that Spark throws while it folds a constant is reported as a bug in Stepwell.",
         "no silence",
         (
             Edit(

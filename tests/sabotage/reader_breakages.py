@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sabotage.breakage import Breakage, Edit
 
-POSITIONS, SOURCES = "coordinator/starting/topics/positions.py", "engine/run/sources.py"
+POSITIONS, SOURCE_TABLE = "coordinator/starting/topics/positions.py", "engine/run/source_table.py"
 TEST_PATTERNS, TEST_RECORDS = "tests/coordinator/starting/test_patterns.py", "tests/io_kafka/formats/test_records.py"
 TEST_OPTIONS = "tests/stepwell/test_kafka_reader.py"
 
@@ -57,7 +57,7 @@ READERS = (
         "partitions-of-others",
         "A source that names its partitions gets the rows of all partitions that another source reads.",
         "the batch answer",
-        (Edit(SOURCES, " and (self.partitions is None or partition in self.partitions)", ""),),
+        (Edit(SOURCE_TABLE, " and (self.partitions is None or partition in self.partitions)", ""),),
         ("tests/engine/test_sources.py::test_sources_of_one_topic_get_what_they_name",),
     ),
     Breakage(

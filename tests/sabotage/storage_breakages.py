@@ -5,7 +5,12 @@ from __future__ import annotations
 from tests.sabotage.breakage import Breakage, Edit
 
 HOST_FOLDER, TEST_HOST_FOLDER = "storage/host_folder.py", "tests/storage/test_host_folder.py"
-DATABASE, FOLDING, PARTS, UNDO = "storage/database.py", "storage/folding.py", "storage/parts.py", "storage/undo.py"
+DATABASE, FOLDING, PARTS, UNDO = (
+    "storage/database.py",
+    "storage/folding.py",
+    "storage/record_parts.py",
+    "storage/undo.py",
+)
 ROLLBACK = "storage/rollback.py"
 COMMITTED = "storage/committed.py"
 TEST = "tests/storage/test_database.py"
@@ -146,8 +151,8 @@ STORAGE = (
         (
             Edit(
                 DATABASE,
-                "            if version not in old.versions:\n",
-                "            if version.version not in [held.version for held in old.versions]:\n",
+                "    if version not in old.versions:\n",
+                "    if version.version not in [held.version for held in old.versions]:\n",
             ),
         ),
         (f"{TEST}::test_versions_of_one_number_are_distinguished",),
@@ -187,9 +192,9 @@ STORAGE = (
         (
             Edit(
                 DATABASE,
-                "                remove_layers(path)\n                new = with_working(path, replace(\n",
-                "                made = replace if old.working else (lambda old, **new: with_working(path, replace(old, **new)))\n"
-                "                new = (made(\n",
+                "    remove_layers(path)\n    new = with_working(path, replace(\n",
+                "    made = replace if old.working else (lambda old, **new: with_working(path, replace(old, **new)))\n"
+                "    new = (made(\n",
             ),
         ),
         (f"{TEST}::test_a_write_under_way_when_a_newer_epoch_opens_is_lost",),
@@ -199,7 +204,7 @@ STORAGE = (
         "`open` keeps a frozen layer that was never folded.",
         "6 two versions",
         (
-            Edit(DATABASE, "                remove_layers(path)\n                new", "                new"),
+            Edit(DATABASE, "    remove_layers(path)\n    new", "    new"),
             Edit(
                 DATABASE,
                 "boot=boot_id(), frozen=None, freezing=None,\n",
@@ -256,7 +261,7 @@ STORAGE = (
         "undo-of-two-versions",
         "A fold leaves the undo log of the version before beside its own.",
         "6 two versions",
-        (Edit(DATABASE, "            if parts.delete_all(writer, UNDO):\n", "            if False:\n"),),
+        (Edit(DATABASE, "            if record_parts.delete_all(writer, UNDO):\n", "            if False:\n"),),
         (f"{TEST}::test_commit_keeps_both_versions_and_open_discards_one",),
         tells="CorruptFile",
     ),
@@ -366,7 +371,7 @@ STORAGE = (
         (
             Edit(
                 FOLDING,
-                "                raise CorruptRecord(place, key) from None\n            is_there",
+                "                raise CorruptRecord(layer_name, key) from None\n            is_there",
                 "                pass\n            is_there",
             ),
         ),
@@ -417,7 +422,7 @@ STORAGE = (
         "rollback-not-verified",
         "`open` drops the later version before it has verified that the undo log is intact.",
         "6 two versions",
-        (Edit(ROLLBACK, "            undo.verify(writer, place)\n", ""),),
+        (Edit(ROLLBACK, "            undo.verify(writer, layer_name)\n", ""),),
         ("tests/storage/test_faults.py::test_a_damaged_undo_log_refuses_the_rollback",),
     ),
     Breakage(
@@ -440,7 +445,9 @@ STORAGE = (
         "6 two versions",
         (
             Edit(
-                "storage/drafts.py", '    draft = path.with_name(f".{path.name}.new-e{epoch}")\n', "    draft = path\n"
+                "storage/new_database.py",
+                '    draft = path.with_name(f".{path.name}.new-e{epoch}")\n',
+                "    draft = path\n",
             ),
         ),
         ("tests/storage/test_crash.py::test_a_crash_in_create_leaves_nothing_or_a_database",),
@@ -452,12 +459,12 @@ STORAGE = (
         "6 two versions",
         (
             Edit(
-                "storage/drafts.py",
+                "storage/new_database.py",
                 "            removed = set_aside(folder)\n",
                 "            removed = folder\n",
             ),
         ),
-        ("tests/storage/test_drafts.py::test_a_maker_whose_draft_is_half_removed_puts_nothing_at_the_place",),
+        ("tests/storage/test_new_database.py::test_a_maker_whose_draft_is_half_removed_puts_nothing_at_the_place",),
     ),
     Breakage(
         "draft-that-is-gone-is-a-missing-layer",
@@ -465,7 +472,7 @@ STORAGE = (
         "one writer",
         (
             Edit(
-                "storage/drafts.py",
+                "storage/new_database.py",
                 "isinstance(fault, FileNotFoundError | Gone)",
                 "isinstance(fault, FileNotFoundError)",
             ),
@@ -479,7 +486,7 @@ STORAGE = (
         "6 two versions",
         (
             Edit(
-                "storage/drafts.py",
+                "storage/new_database.py",
                 "            environments.create(draft / COMMITTED, synced=synced)\n",
                 "            environments.create(draft / COMMITTED, synced=False)\n",
             ),

@@ -153,7 +153,7 @@ CHECKPOINT_STORE = (
         "verifying-without-patience",
         "`backup verify` ends when the store breaks off once.",
         "no silence",
-        (Edit("stepwell/commands/backup.py", "PatientStore(store_of(project))", "store_of(project)"),),
+        (Edit("stepwell/commands/backup.py", "RetryingStore(store_of(project))", "store_of(project)"),),
         ("tests/stepwell/test_backup_commands.py::test_a_store_that_breaks_off_while_objects_are_verified_is_read_on",),
     ),
     Breakage(
@@ -210,11 +210,11 @@ CHECKPOINT_STORE = (
         "an error is told",
         (
             Edit(
-                "storage/remote/patience.py",
+                "storage/remote/retrying_store.py",
                 "                _log.warning(\n",
                 "                _log.debug(\n",
             ),
         ),
-        ("tests/storage/remote/test_patience.py::test_a_store_that_stays_away_is_given_up",),
+        ("tests/storage/remote/test_retrying_store.py::test_a_store_that_stays_away_is_given_up",),
     ),
 )

@@ -50,7 +50,7 @@ TEXT: tuple[Breakage, ...] = (
     ),
     Breakage(
         "row-is-our-mistake",
-        "What an expression raises over a row ends the pipeline as a mistake of ours.",
+        "What an expression raises over a row ends the pipeline as a bug in Stepwell.",
         "a row of the data stops the step as an error of the data",
         (Edit("engine/expressions/evaluate.py", "    if fault is None:\n", "    if True:\n"),),
         (f"{TEST_EXPRESSIONS}::test_a_row_that_fails_is_an_error_of_the_data_with_expression_and_value",),

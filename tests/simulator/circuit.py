@@ -34,7 +34,8 @@ from engine.model.filling import is_read_again
 from engine.model.node import Expression
 from engine.model.numbers import table_of
 from engine.model.rows import Map, Source, Union
-from engine.run.sources import Checksum, SourceReport, SourceTable
+from engine.run.source_table import SourceTable
+from engine.run.sources import Checksum, SourceReport
 from engine.run.step_input import StepInput
 from engine.state.moves import Piece
 from engine.state.store import Store
@@ -215,7 +216,8 @@ class Part(NamedTuple):
 
 
 class Moves:
-    """As engine.state.moves, of which engine.run.cut and staging use these functions. A piece is one record: its key as a number, its value."""
+    """As engine.state.moves, of which engine.run.cut and hidden_copies use these functions. A piece is one record: its key as a number, its
+    value."""
 
     @staticmethod
     def parts_of(store: Store, table: int, slots: SlotSet) -> list[Part]:

@@ -25,7 +25,7 @@ from typing import Literal, Protocol
 
 from storage.environments import DATA_FILE, Gone, Replaced, Usage
 from storage.errors import CorruptFile, WriterBlocked
-from storage.paced import Unwanted
+from storage.paced_writes import Unwanted
 from storage.writers import OLDER_HOLDER_SECONDS_MAX, WAIT_SECONDS_MAX
 from tests.simulator.scheduler import Process
 

@@ -48,7 +48,7 @@ from engine.resident.crew.slots import CrewSlots
 from engine.resident.crew.steps import CrewSteps
 from engine.resident.transport import Arrived
 from engine.resident.worker.coordinator_link import CoordinatorLink
-from engine.run import cut, staging, tasks
+from engine.run import cut, hidden_copies, tasks
 from engine.run.stage import StageResult, WorkerStep
 from io_kafka.clients import step_log_reader, topics, transactions, writer
 from io_kafka.clients.open_transaction import OpenTransaction
@@ -779,13 +779,13 @@ def slots_kept_by_their_source() -> Iterator[None]:
 @contextmanager
 def stale_copies_taken_over() -> Iterator[None]:
     """A cut takes over every copy that the destination has, also of what has changed at the source since."""
-    real = staging.unstage
+    real = hidden_copies.reveal_copies
 
-    def unstage(transaction: Any, of: Any, kept: Any = frozenset()) -> None:
-        found = set(transaction.staged_keys(transaction.get_staged().intersection(of)))
+    def reveal_copies(transaction: Any, of: Any, kept: Any = frozenset()) -> None:
+        found = set(transaction.hidden_keys(transaction.get_hidden().intersection(of)))
         real(transaction, of, found)
 
-    with broken(cut, "unstage", unstage):
+    with broken(cut, "reveal_copies", reveal_copies):
         yield
 
 

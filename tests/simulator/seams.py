@@ -36,13 +36,13 @@ from engine.resident import copies, crew, entry, folds, mesh, registration, slot
 from engine.resident import storing as of_worker
 from engine.resident.crew.slots import CrewSlots
 from engine.resident.worker import program_orders
-from engine.run import cut, staging, tasks
+from engine.run import cut, hidden_copies, tasks
 from engine.run.stage import StageResult, WorkerStep
 from faults import points
 from io_kafka.clients import connection_faults, consumed, positioned_consumer, reader, time_bound
 from io_kafka.outside import Outside
-from storage import committed, database, drafts, durable, folding, host_folder, layer_folders
-from storage.remote import pack, patience, restoring, spool, uploading
+from storage import committed, database, durable, folding, host_folder, layer_folders, new_database
+from storage.remote import pack, restoring, retrying_store, spool, uploading
 from tests.simulator import circuit, clients, environments, stages
 from tests.simulator.disk import Disk, SimPath
 from tests.simulator.scheduler import Process, Strand
@@ -183,7 +183,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
     - how much one cut may move, and how often a file is looked at (slots, preparing, folds): a state has a dozen records;
     - the times of a step's parts, by which the coordinator knows how long a step may take (tasks): none takes any time;
     - the libraries of a worker, which are those of this process: to ask for them takes as long as a step (registration, entry);
-    - LMDB and the disk below it, which are a room of their own (database, layer_folders, drafts, folding, host_folder, spool, restoring);
+    - LMDB and the disk below it, which are a room of their own (database, layer_folders, new_database, folding, host_folder, spool, restoring);
     - how much is one block, pack or transaction of the checkpoint store, and how long a run waits for it (pack, uploading, restoring, storing);
     - what the coordinator knows of the hosts' databases when it gives the numbers, and which slots its cuts move: the oracle looks at it (crew);
     - crash points, which are armed in a process and not in an object (points);
@@ -205,8 +205,8 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
             },
         ),
         (layer_folders, {"environments": environments, "shutil": SimpleNamespace(rmtree=_remove)}),
-        (committed, {"environments": environments, "exchange": SimPath.exchange}),
-        (drafts, {"environments": environments, "shutil": SimpleNamespace(rmtree=_remove)}),
+        (committed, {"environments": environments, "swap_folders": SimPath.exchange}),
+        (new_database, {"environments": environments, "shutil": SimpleNamespace(rmtree=_remove)}),
         (spool, {"environments": environments}),
         (pack, {"BLOCK_BYTES": BLOCK_BYTES}),
         (uploading, {"PACK_BYTES_MAX": PACK_BYTES, "DELTA_BYTES_MIN": DELTA_BYTES, "DELTAS_MAX": 4}),
@@ -221,11 +221,11 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         ),
         (of_worker, {"SPOOL_BYTES_MIN": SPOOL_BYTES}),
         (of_run, {"STOP_SECONDS_MAX": STORE_STOP_SECONDS}),
-        (patience, {"STORE_SECONDS_MAX": STORE_START_SECONDS}),
+        (retrying_store, {"STORE_SECONDS_MAX": STORE_START_SECONDS}),
         (durable, {"sync": SimPath.sync}),
         (folding, {"PIECE_BYTES_MAX": PIECE_BYTES}),
         (cut, {"moves": circuit.Moves}),
-        (staging, {"moves": circuit.Moves}),
+        (hidden_copies, {"moves": circuit.Moves}),
         (slots, {"FRAME_BYTES_MIN": 1}),
         (cut_budget, {"COLD_CUT_BYTES": CUT_BYTES, "LIVE_CUT_BYTES_MIN": CUT_BYTES, "STEP_MS_FIRST": 0.0}),
         (
@@ -235,7 +235,7 @@ def installed(world: Surroundings, chance: random.Random) -> Iterator[None]:
         (beside_steps, {"MOVED_BYTES_MAX": 2 * CUT_BYTES}),
         (slot_copies, {"COPY_BYTES": 2 * CUT_BYTES}),
         (folds, {"LOOKS_AT_FOLDS": (1, 2, 3)}),
-        (copies, {"FRAME_BYTES_MIN": 1, "STAGE_BYTES": CUT_BYTES}),
+        (copies, {"FRAME_BYTES_MIN": 1, "STORE_BYTES": CUT_BYTES}),
         (mesh, {"to_buffer": _same, "received_table": _as_it_is}),
         (host_folder, {"shutil": SimpleNamespace(rmtree=_remove, disk_usage=lambda folder: _ROOM)}),
         (registration, {"fingerprint": _nothing_differs}),

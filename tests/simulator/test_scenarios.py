@@ -288,7 +288,7 @@ def test_a_run_that_slept_until_its_input_had_expired_ends_as_fenced() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     "point",
-    ["open.before", "open.undone", "source.read", "region.inside", "freeze.inside", "fold.piece", "fold.inside"],
+    ["open.before", "open.undone", "source.read", "stages.inside", "freeze.inside", "fold.piece", "fold.inside"],
 )
 def test_a_worker_that_sleeps_is_replaced_and_changes_nothing_when_it_goes_on(point: str) -> None:
     """Its job cannot be ended. Whoever needs a lock that it holds kills it."""
@@ -753,15 +753,15 @@ DRAINED_TO = {"state": circuit.FROM_STATE, "a kept reader": circuit.Project(fact
 
 DRAINS_BROKEN_OFF_IN_SUITE = (
     ("messages", "output.committed", "3", "coordinator", "once", "1"),
-    ("a kept reader", "region.inside", "4", "worker", "recovery.opened", "3"),
+    ("a kept reader", "stages.inside", "4", "worker", "recovery.opened", "3"),
     ("state", "log.committed", "3", "coordinator", "replay.compared", "3"),
-    ("messages", "region.committed", "2", "sleeping worker", "once", "3"),
+    ("messages", "stages.committed", "2", "sleeping worker", "once", "3"),
 )
 
 DRAINS_BROKEN_OFF = [
     each if each in DRAINS_BROKEN_OFF_IN_SUITE else pytest.param(each, marks=pytest.mark.soak)
     for project in DRAINED_TO
-    for point in ("log.committed", "region.inside", "region.committed", "output.committed")
+    for point in ("log.committed", "stages.inside", "stages.committed", "output.committed")
     for visit in "1234"
     for whom in (("coordinator", "worker", "sleeping worker") if point.startswith("region") else ("coordinator",))
     for second in ("once", "recovery.opened", "replay.compared")

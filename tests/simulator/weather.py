@@ -50,7 +50,7 @@ RARE: tuple[tuple[str, ...], ...] = (
     ("checkpoint.snapshot", "fold.inside", "fold.synced"),
     ("cut.exported",),
     ("copy.sent",),
-    ("stage.inside",),
+    ("copies.inside",),
     ("absorb.inside", "workers.joined"),
     ("release.inside", "absorb.done", "compact.copied"),
     ("release.done", "cut.done", "workers.created"),

@@ -16,12 +16,12 @@ from coordinator.storing.backups import object_of
 from coordinator.storing.manifest import write_manifest
 from stepwell.commands import backup
 from stepwell.service.client import ControlClient, NotRunning
-from storage.remote import patience
+from storage.remote import retrying_store
 from storage.remote.errors import StoreFault
 from tests.coordinator.storing.test_verifying import manifest_of
 from tests.storage.helpers import fresh, step
 from tests.storage.remote.stores import checkpoint, stored
-from tests.storage.remote.test_patience import Flaky
+from tests.storage.remote.test_retrying_store import Flaky
 
 
 class SlowService(ControlClient):
@@ -89,7 +89,7 @@ def test_a_store_that_breaks_off_while_objects_are_verified_is_read_on(
     manifest = manifest_of(stored(store, database, checkpoint(database, 1, 1), None))
     write_manifest(store, object_of(manifest.pipeline, "monday"), manifest)
     store.breaks = [0, 1, 0, 0]
-    monkeypatch.setattr(patience, "WAIT_SECONDS_MIN", 0.0)
+    monkeypatch.setattr(retrying_store, "WAIT_SECONDS_MIN", 0.0)
     monkeypatch.setattr(backup, "project_of", lambda spec, conf: SimpleNamespace(name=manifest.pipeline))
     monkeypatch.setattr(backup, "store_of", lambda project: store)
     with suppress(typer.Exit), capture_logs():  # a fault is printed

@@ -353,7 +353,7 @@ def test_what_no_one_foresaw_is_an_error_of_its_view(
         (UnsupportedError, "impure"),
         (OwnMistake, "odd"),
     ]
-    assert re.search(r"v\.sql:\d: odd: .*a mistake of ours: AssertionError: nobody foresaw this", str(errors[2]))
+    assert re.search(r"v\.sql:\d: odd: .*a bug in Stepwell: AssertionError: nobody foresaw this", str(errors[2]))
     shown = describe(found, None, errors)
     assert shown.errors == tuple(map(str, errors)) and not shown.fingerprint
     assert all(str(error).splitlines()[0] in shown.text() for error in errors)

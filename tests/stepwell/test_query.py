@@ -230,7 +230,7 @@ def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypa
     last = first[-1]
     later = VersionId(last.version + 1, last.step, "later")
     opened = [
-        Database.open(path, last, epoch=Term(9, 0).number, identity=Database.owner(path)) for path, _ in databases
+        Database.open(path, last, epoch=Term(9, 0).number, identity=Database.identity_of(path)) for path, _ in databases
     ]
     checkpointed(opened[0], later)
     monkeypatch.setattr(queries, "FOLD_SECONDS_MAX", 0.2)

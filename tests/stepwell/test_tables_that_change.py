@@ -23,7 +23,8 @@ from engine.analysis.numbering import numbers_after
 from engine.model.circuit import Output, View
 from engine.model.filling import HASHES, OF_FORMER, OF_NEXT
 from engine.operators.facts import DivisionFacts
-from engine.run.sources import SourceTable, read_sources
+from engine.run.source_table import SourceTable
+from engine.run.sources import read_sources
 from engine.run.step_input import StepInput
 from examples.batch import TopicMessage, batch_answer
 from io_kafka.clients.raw import RawBatch, raw_batch

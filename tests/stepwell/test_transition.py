@@ -17,7 +17,7 @@ from engine.analysis.identity import Named
 from engine.analysis.numbering import numbers_of
 from engine.analysis.project_match import ProjectMatch, match_projects, nodes_with_state
 from engine.model.circuit import Output
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.formats import TableFormat
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import source_table

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import committed, folding, parts
+from storage import committed, folding, record_parts
 from storage.database import Database
 from tests.storage.helpers import kill_children
 
@@ -27,7 +27,7 @@ def no_child_stays() -> Iterator[None]:
 def one_record_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes a fold take as many transactions as possible, and stores records of more than a page in parts."""
     monkeypatch.setattr(folding, "PIECE_BYTES_MAX", 1)
-    monkeypatch.setattr(parts, "PART_BYTES_MIN", 4080)
+    monkeypatch.setattr(record_parts, "PART_BYTES_MIN", 4080)
 
 
 @pytest.fixture

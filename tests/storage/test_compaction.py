@@ -12,7 +12,7 @@ import pytest
 from base.version import VersionId
 from storage import committed, environments, errors
 from storage.database import Database
-from storage.exchange import ExchangeUnsupported, exchange
+from storage.swap_folders import SwapUnsupported, swap_folders
 from tests.storage.helpers import commit, content, fresh, key, step
 
 V4 = VersionId(4, 4, "checkpoint-4-4")
@@ -113,9 +113,9 @@ def test_a_fault_of_the_disk_leaves_the_former_file(
     else:
 
         def unsupported(folder: Path, other: Path) -> None:
-            raise ExchangeUnsupported(errno.EINVAL, "not here", str(folder))
+            raise SwapUnsupported(errno.EINVAL, "not here", str(folder))
 
-        monkeypatch.setattr(committed, "exchange", unsupported)
+        monkeypatch.setattr(committed, "swap_folders", unsupported)
     assert not database.compact()
     assert (database.path / "committed").stat().st_ino == before
     assert not list(database.path.glob("compact-*"))
@@ -159,10 +159,10 @@ def test_two_folders_exchange_their_names(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
-    exchange(tmp_path / "a", tmp_path / "b")
+    swap_folders(tmp_path / "a", tmp_path / "b")
     assert [(tmp_path / name / "file").read_text() for name in ("a", "b")] == ["b", "a"]
     with pytest.raises(FileNotFoundError, match="absent"):
-        exchange(tmp_path / "absent", tmp_path / "b")
+        swap_folders(tmp_path / "absent", tmp_path / "b")
 
 
 def test_an_environment_that_was_replaced_is_closed_by_its_last_user(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_an_environment_that_is_replaced_while_it_is_opened_is_opened_again(
 
     def open_late(folder: Path, inode: int, synced: bool) -> environments.Environment:
         if not opened:
-            exchange(database.path / "committed", database.path / "other")
+            swap_folders(database.path / "committed", database.path / "other")
         opened.append(inode)
         return real(folder, inode, synced)
 

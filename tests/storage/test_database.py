@@ -16,7 +16,7 @@ import pytest
 from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
 from faults.points import Crash, CrashOrder, arm
-from storage import description, environments, errors, folding, parts
+from storage import description, environments, errors, folding, record_parts
 from storage.database import Database
 from storage.description import RECORDS, UNDO
 from storage.keys import KEY_BYTES_MAX, PREFIX_BYTES
@@ -474,8 +474,8 @@ def test_the_file_of_two_versions_is_little_larger_than_both(
 def test_the_parts_of_a_record_are_deleted_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This holds where the record is deleted, where a small one replaces it, and where its undo entry is dropped; also
     for the longest keys."""
-    monkeypatch.setattr(parts, "PART_BYTES_MIN", 4080)
-    monkeypatch.setattr(parts, "PART_SHARE", 1 << 40)
+    monkeypatch.setattr(record_parts, "PART_BYTES_MIN", 4080)
+    monkeypatch.setattr(record_parts, "PART_SHARE", 1 << 40)
     path = tmp_path / PATH
     database = fresh(path)
     long = "k" * (KEY_BYTES_MAX - PREFIX_BYTES)
@@ -494,7 +494,7 @@ def test_the_parts_of_a_record_are_deleted_with_it(tmp_path: Path, monkeypatch: 
             environments.open_environment(path / "committed", synced=True) as environment,
             environment.read() as reader,
         ):
-            parts_found.append([len(list(reader.items(parts.PARTS + space))) for space in (RECORDS, UNDO)])
+            parts_found.append([len(list(reader.items(record_parts.PARTS + space))) for space in (RECORDS, UNDO)])
         expected = {key(name): text for texts in contents[:number] for name, text in texts.items()}
         if not texts:
             del expected[key(long)]
@@ -517,7 +517,7 @@ def test_a_state_that_grew_much_in_one_checkpoint_is_merged_as_a_large_one(tmp_p
         commit(database, 2, 2)
     assert pieces.visits < 60  # with three records in each piece there would be eighty pieces
     with environments.open_environment(path / "committed", synced=True) as environment, environment.read() as reader:
-        in_parts = {spaced[: -parts.NUMBER_BYTES] for spaced, _ in reader.items(parts.PARTS)}
+        in_parts = {spaced[: -record_parts.NUMBER_BYTES] for spaced, _ in reader.items(record_parts.PARTS)}
     assert 0 < len(in_parts) < 20, "only records that were a sixteenth of the state at that time are in parts"
     Database.open(path, v1, epoch=1, identity=ME)
     assert committed(path) == (v1, {key("tiny"): b"1"})
@@ -595,7 +595,7 @@ def test_a_database_in_another_format_is_refused(tmp_path: Path, monkeypatch: py
             errors.OtherFormat, match=r"is in format 2; .* reads only format 6.* `stepwell run --full-refresh`"
         ):
             look(tmp_path / PATH)
-    assert Database.owner(tmp_path / PATH) == ME  # so that it is not regarded as a database without an owner
+    assert Database.identity_of(tmp_path / PATH) == ME  # so that it is not regarded as a database without an owner
 
 
 def test_statistics_follow_the_live_records(tmp_path: Path) -> None:

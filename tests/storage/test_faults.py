@@ -15,7 +15,7 @@ import pytest
 from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
 from faults.points import Crash, CrashOrder, arm
-from storage import environments, errors, parts
+from storage import environments, errors, record_parts
 from storage.database import Database
 from storage.description import RECORDS
 from tests.storage.helpers import FAILED, ME, commit, committed, content, fresh, in_child, key, step, wait
@@ -105,14 +105,14 @@ def test_a_lost_part_of_the_later_version_does_not_block_the_rollback(tmp_path: 
     step(database, {"large": bytes(20_000)})
     v2 = commit(database, 2, 2)
     with environments.open_environment(path / "committed", synced=True) as environment, environment.write(1) as writer:
-        lost = [spaced for spaced, _ in writer.items(parts.PARTS)][2]
+        lost = [spaced for spaced, _ in writer.items(record_parts.PARTS)][2]
         writer.delete(lost)
     with pytest.raises(errors.CorruptFile):
         Database.open(path, v2, epoch=2, identity=ME)
     Database.open(path, v1, epoch=2, identity=ME)
     assert committed(path) == (v1, {key("large"): b"1"})
     with environments.open_environment(path / "committed", synced=True) as environment, environment.read() as reader:
-        assert not list(reader.items(parts.PARTS))
+        assert not list(reader.items(record_parts.PARTS))
 
 
 @pytest.mark.usefixtures("one_record_a_piece")

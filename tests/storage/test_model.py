@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from base.slots import ALL_SLOTS
 from base.version import EMPTY, VersionId
 from faults.points import Crash, CrashOrder, Point, arm
-from storage import committed, errors, folding, parts
+from storage import committed, errors, folding, record_parts
 from storage.database import Database
 from storage.keys import record_key
 from tests.storage.helpers import ME, content, in_child, wait
@@ -33,9 +33,14 @@ class Model(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sizes = folding.PIECE_BYTES_MAX, parts.PART_BYTES_MIN, committed.FREE_BYTES_MIN, committed.FREE_SHARE_MIN
+        self.sizes = (
+            folding.PIECE_BYTES_MAX,
+            record_parts.PART_BYTES_MIN,
+            committed.FREE_BYTES_MIN,
+            committed.FREE_SHARE_MIN,
+        )
         folding.PIECE_BYTES_MAX = 1  # so a fold takes one transaction per record
-        parts.PART_BYTES_MIN = 1000  # so large records have parts
+        record_parts.PART_BYTES_MIN = 1000  # so large records have parts
         committed.FREE_BYTES_MIN, committed.FREE_SHARE_MIN = 0, 0.0  # so any database is compacted
         self.folder = Path(
             tempfile.mkdtemp(prefix="stepwell-", dir=Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
@@ -51,7 +56,9 @@ class Model(RuleBasedStateMachine):
         self.database: Database | None = None
 
     def teardown(self) -> None:
-        folding.PIECE_BYTES_MAX, parts.PART_BYTES_MIN, committed.FREE_BYTES_MIN, committed.FREE_SHARE_MIN = self.sizes
+        folding.PIECE_BYTES_MAX, record_parts.PART_BYTES_MIN, committed.FREE_BYTES_MIN, committed.FREE_SHARE_MIN = (
+            self.sizes
+        )
         Database.close_all()
         shutil.rmtree(self.folder)
 

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
 from coordinator.specification import InputTopic
-from engine.run.sources import name_of_source
+from engine.run.source_table import name_of_source
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NoSuchStart, NothingSince, UnknownTopic
 from io_kafka.offsets import TopicPartition

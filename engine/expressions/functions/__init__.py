@@ -26,13 +26,13 @@ from engine.expressions.functions import (
     printf,
     sequences,
     strings,
+    text_casts,
     text_measures,
+    time_zones,
     times,
     trigonometry,
     urls,
     variants,
-    written,
-    zoned,
 )  # fmt: skip
 from engine.expressions.functions.function import Failure, Function
 from engine.expressions.functions.generic_function import GenericFunction, body_of
@@ -48,7 +48,7 @@ FUNCTIONS: tuple[Function, ...] = (
     *strings.FUNCTIONS,
     *patterns.FUNCTIONS,
     *times.FUNCTIONS,
-    *written.FUNCTIONS,
+    *text_casts.FUNCTIONS,
     *months.FUNCTIONS,
     *day_times.FUNCTIONS,
     *json_texts.FUNCTIONS,
@@ -56,7 +56,7 @@ FUNCTIONS: tuple[Function, ...] = (
     *encodings.FUNCTIONS,
     *text_measures.FUNCTIONS,
     *urls.FUNCTIONS,
-    *zoned.FUNCTIONS,
+    *time_zones.FUNCTIONS,
 )
 
 GENERIC: Mapping[str, GenericFunction] = {

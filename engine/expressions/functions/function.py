@@ -42,7 +42,7 @@ def shown_row(names: Sequence[str], columns: Sequence[pa.Array | pa.ChunkedArray
 
 @dataclass(frozen=True)
 class Function:
-    """`arguments` and `result` are DuckDB types. `body` is called with nulls too."""
+    """A function that DuckDB calls for whole columns. `arguments` and `result` are DuckDB types. `body` is called with nulls too."""
 
     name: str
     arguments: tuple[str, ...]

@@ -47,10 +47,10 @@ def _times(start: int, stop: int, step: int, monthly: bool, of_days: bool) -> li
         raise Failure("COLLECTION_SIZE_LIMIT_EXCEEDED", "The array would have too many elements.")
     at: Callable[[int], int] = (lambda n: _months_later(start, n * step)) if monthly else (lambda n: start + n * step)
     found: list[int] = []
-    moment = start
-    while moment <= stop if size > 0 else moment >= stop:
-        found.append(moment)
-        moment = at(len(found))
+    time_us = start
+    while time_us <= stop if size > 0 else time_us >= stop:
+        found.append(time_us)
+        time_us = at(len(found))
     return found
 
 

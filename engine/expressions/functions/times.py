@@ -1,7 +1,7 @@
 """Datetime patterns (date_format, to_timestamp, from_unixtime) in UTC, and differences in months.
 
 Timestamps are microseconds since 1970, in the proleptic Gregorian calendar. The patterns are those of messages (base/text/patterns.py). CAST
-without a pattern is in `written.py`.
+without a pattern is in `text_casts.py`.
 """
 
 from __future__ import annotations

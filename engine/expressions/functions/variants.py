@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from base.limits import DECIMAL_DIGITS_MAX
 from base.text import dates, decimals, doubles, integers, timestamps
 from base.text.timestamps import INT64_MAX, SECOND_US
 from base.text.trimming import JAVA_BLANK
@@ -34,7 +35,6 @@ from base.text.variants import (
 )
 from engine.expressions.functions.function import Failure, value_text
 from engine.expressions.functions.generic_function import GenericFunction
-from engine.expressions.functions.written import DECIMAL_DIGITS_MAX
 from engine.expressions.generic import Signature
 from io_kafka.formats.jackson import Malformed
 from io_kafka.formats.variant_parts import usual_parts
@@ -203,7 +203,7 @@ def _scalars(kind: pa.DataType) -> Scalars:
     if pa.types.is_decimal(kind):
         return _decimals(kind.precision, kind.scale)
     if pa.types.is_timestamp(kind):
-        return _moments() if kind.tz else {str: lambda text: timestamps.timestamp_ntz_us(text, zone="ignored")}
+        return _timestamps() if kind.tz else {str: lambda text: timestamps.timestamp_ntz_us(text, zone="ignored")}
     return _OTHERS[kind]
 
 
@@ -243,7 +243,7 @@ def _decimals(precision: int, scale: int) -> Scalars:
     }
 
 
-def _moments() -> Scalars:
+def _timestamps() -> Scalars:
     """Numbers are seconds."""
 
     def in_range(us: int) -> int | None:

@@ -11,7 +11,7 @@
     join -> leave                                          workers that own nothing any more
 
 Guarantees: a crew belongs to one term and is thrown away at its first loss, which is a worker that died, hangs or contradicts itself; then
-TaskLost is raised. What a worker of another term sends is dropped. roster.py says how workers are watched.
+TaskLost is raised. What a worker of another term sends is dropped. engine/resident/roster.py says how workers are watched.
 
 One thread uses it. Threads of its own only send pings (pulse.py) and wait for Spark's jobs (spark_launcher.py).
 """
@@ -63,15 +63,16 @@ _log = structlog.get_logger("engine.resident.crew")
 
 @dataclass(frozen=True)
 class CrewLimits:
-    """`register_s`: how long it may take until tasks have registered for all workers, in seconds. `liveness`: see liveness.py."""
+    """How long a crew waits for its workers. `register_s`: how long it may take until tasks have registered for all workers, in seconds.
+    `liveness`: see liveness.py."""
 
     register_s: float
     liveness: LivenessLimits
 
 
 class Crew:
-    """`tasks`: how many tasks the start needs. The other orders are in `recruiting`, `steps`, `checkpoints`,
-    `programs`, `slots` and `store`."""
+    """The workers of one term, as the coordinator sees them. `tasks`: how many tasks the start needs. The other orders are in `recruiting`,
+    `steps`, `checkpoints`, `programs`, `slots` and `store`."""
 
     def __init__(
         self,

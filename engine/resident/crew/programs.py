@@ -9,7 +9,8 @@ from engine.resident.messages import AdoptProgram, ClearTables, MeasureDifferenc
 
 
 class CrewPrograms:
-    """`readable`: the revisions whose views all workers can read. They are started with `revision`."""
+    """The orders by which workers adopt programs. `readable`: the revisions whose views all workers can read. They are started with
+    `revision`."""
 
     def __init__(self, workers: Workers, revision: int) -> None:
         self._workers = workers

@@ -50,8 +50,8 @@ class Shrink:
 
 
 class Recruiting:
-    """`tasks`: how many tasks the start needs. `register_s`: how long it may take until they have registered, in seconds. `poll` takes what
-    arrives, and waits for it at most so many seconds."""
+    """The tasks that the crew starts, until each of them is the task of a worker. `tasks`: how many tasks the start needs. `register_s`: how
+    long it may take until they have registered, in seconds. `poll` takes what arrives, and waits for it at most so many seconds."""
 
     def __init__(
         self,

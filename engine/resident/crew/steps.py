@@ -25,7 +25,7 @@ class WorkerOutput:
 
 
 class CrewSteps:
-    """At most one step is under way."""
+    """The orders to run steps, and their results. At most one step is under way."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers

@@ -20,8 +20,8 @@ class DiskUse:
 
 
 class Workers:
-    """`placement`: None until the workers have joined each other. `disk_use`: by worker, since its database was opened, and since each
-    checkpoint."""
+    """What the parts of a crew share: the roster, and what is true of all workers together. `placement`: None until the workers have joined
+    each other. `disk_use`: by worker, since its database was opened, and since each checkpoint."""
 
     def __init__(self, roster: Roster) -> None:
         self.roster = roster

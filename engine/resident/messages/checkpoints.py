@@ -12,7 +12,8 @@ class LayerFrozen(Answer):
 
 
 class FreezeLayer(Order[LayerFrozen]):
-    """`in_error`: the views that have no answer in the version; None if they are those of the previous version."""
+    """Sets the changes since the last version aside, as the version that is named. `in_error`: the views that have no answer in the version;
+    None if they are those of the previous version."""
 
     version: VersionId
     in_error: tuple[str, ...] | None

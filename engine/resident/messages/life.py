@@ -8,7 +8,7 @@ from engine.resident.messages.message import Answer, Notice, PeerMessage, Report
 
 
 class WireFault(BaseModel):
-    """A fault of a registered class (faults.py). `known` is False for an exception that nobody foresaw: a mistake of Stepwell's own."""
+    """A fault of a registered class (faults.py). `known` is False for an exception that nobody foresaw: a bug in Stepwell."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     known: bool

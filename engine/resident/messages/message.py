@@ -10,8 +10,8 @@
 A class that derives from one of them is a message, and nothing else has to know it: its `kind`, the order that it answers, and the reader
 of frames follow from the class. Two classes of one kind, and an answer to two orders, raise AssertionError when they are defined.
 
-A message is small and typed. Rows do not travel in it but in the buffers of its frame (frames.py), as Arrow IPC streams. Nothing here is
-unpickled: what does not have the form of one of these classes is rejected.
+A message is small and typed. Rows do not travel in it but in the buffers of its frame (engine/resident/frames.py), as Arrow IPC streams. Nothing
+here is unpickled: what does not have the form of one of these classes is rejected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _ANSWERED: dict[type[Answer], type[Order[Any]]] = {}
 
 
 class Message(BaseModel):
-    """`kind`: the name of the class, as it travels in a frame: `run_step` of RunStep."""
+    """The base of all messages between the coordinator and workers. `kind`: the name of the class, as it travels in a frame: `run_step` of
+    RunStep."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: ClassVar[str] = ""

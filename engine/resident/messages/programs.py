@@ -61,7 +61,7 @@ class AdoptProgram(Order[ProgramAdopted]):
 
 
 class TablesCleared(Answer):
-    """`is_done`: whether nothing is left."""
+    """The worker has removed as much as one order allows. `is_done`: whether nothing is left."""
 
     is_done: bool
 
@@ -81,7 +81,7 @@ class Size(NamedTuple):
 
 
 class DifferencesMeasured(Answer):
-    """In the order that was asked for."""
+    """The sizes of the differences, in the order in which they were asked for."""
 
     sizes: tuple[Size, ...]
 

@@ -16,7 +16,7 @@ class UsePlacement(Notice):
 
 
 class SlotBytesEstimated(Answer):
-    """`total_bytes`: of the slots that the order names."""
+    """The worker has estimated the bytes of its slots. `total_bytes`: of the slots that the order names."""
 
     total_bytes: int
 

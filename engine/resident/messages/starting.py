@@ -25,9 +25,10 @@ class NewDatabase(NamedTuple):
 
 
 class Register(Report):
-    """`address` is that of the worker's listener for its peers. `fingerprint`, `release`: see fingerprint.py. `host` is for users, and
-    `folder` is the path in which the host keeps the databases of the pipeline. `folder_name`: see storage/host_folder.py. `free_bytes`: on its
-    disk. If the folder cannot be used, `folder_fault` says why, and the others are empty. `is_companion`: see Accompany."""
+    """The first message of a task, which asks to become a worker. `address` is that of the worker's listener for its peers. `fingerprint`,
+    `release`: see engine/resident/fingerprint.py. `host` is for users, and `folder` is the path in which the host keeps the databases of the
+    pipeline. `folder_name`: see storage/host_folder.py. `free_bytes`: on its disk. If the folder cannot be used, `folder_fault` says why, and
+    the others are empty. `is_companion`: see Accompany."""
 
     token: str
     host: str
@@ -107,7 +108,8 @@ class FenceDatabase(Order[DatabaseFenced]):
 
 
 class DatabaseOpened(Answer):
-    """`owned`: the slots of which the database has the state, and `state_bytes` its size. `free_bytes`: on the disk."""
+    """The database is open, before `step`. `owned`: the slots of which the database has the state, and `state_bytes` its size. `free_bytes`:
+    on the disk."""
 
     step: int
     owned: SlotSet
@@ -116,7 +118,7 @@ class DatabaseOpened(Answer):
 
 
 class OpenDatabase(Order[DatabaseOpened]):
-    """`fenced`: the number that `DatabaseFenced` returned."""
+    """Opens the worker's database at this version. `fenced`: the number that `DatabaseFenced` returned."""
 
     version: VersionId
     fenced: int

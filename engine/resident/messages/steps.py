@@ -40,9 +40,9 @@ class StepAbandoned(Answer):
 
 
 class RunStep(Order[StepDone | StepAbandoned]):
-    """`serial` numbers the orders to run a step within a term: a step that failed on too large an input is run again, and messages of the two
-    tries must not mix. `placement`: the number of that which the step has. `program`: the name of the program that the step runs; see
-    AdoptProgram."""
+    """Runs the step `given`. `serial` numbers the orders to run a step within a term: a step that failed on too large an input is run again,
+    and messages of the two tries must not mix. `placement`: the number of that which the step has. `program`: the name of the program that
+    the step runs; see AdoptProgram."""
 
     serial: int
     placement: int
@@ -71,7 +71,7 @@ class Stopped(Answer):
 
 
 class Stop(Order[Stopped]):
-    """`step`: the first step that the worker must not run."""
+    """Ends the worker when it has run the steps until there. `step`: the first step that the worker must not run."""
 
     ends_worker: ClassVar[bool] = True
     step: int

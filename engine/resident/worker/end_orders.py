@@ -16,7 +16,7 @@ from storage.identity import UnneededDatabase
 
 @dataclass(frozen=True, kw_only=True)
 class EndOrders:
-    """An order to stop is answered when the worker has run the steps until there."""
+    """The orders that end a worker. An order to stop is answered when the worker has run the steps until there."""
 
     state: WorkerState
     control: CoordinatorLink

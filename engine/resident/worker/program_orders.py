@@ -28,7 +28,8 @@ from engine.run.program_document import Outputs, setup_of
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramOrders:
-    """`mesh` and `readers` adopt a program too: it has other exchanges, and other inputs."""
+    """The orders about programs: to adopt one, to clear what former ones have left, and to measure differences. `mesh` and `readers` adopt a
+    program too: it has other exchanges, and other inputs."""
 
     state: WorkerState
     mesh: Mesh

@@ -34,7 +34,7 @@ from storage.errors import DatabaseExists
 
 @dataclass(frozen=True, kw_only=True)
 class StartOrders:
-    """`copier` and `folds` are reset when the database is opened."""
+    """The orders by which a worker gets its database and its peers. `copier` and `folds` are reset when the database is opened."""
 
     state: WorkerState
     mesh: Mesh

@@ -19,7 +19,7 @@ from storage.identity import Identity
 
 @dataclass(kw_only=True)
 class WorkerState:
-    """Up to `host_folder` it stays as it was appointed.
+    """What one worker is and has. Up to `host_folder` it stays as it was appointed.
 
     `step_state`: which step is next, and whether the worker runs. `programs`: those that it knows. `setup`: what its next step runs with.
     `placement`: by which the rows of the next step are sent; None before the worker has joined its peers. `database`: None while closed."""

@@ -20,7 +20,7 @@ from engine.run.tasks import PeerFailed, Readers, StepTask
 
 @dataclass(frozen=True, kw_only=True)
 class StepOrders:
-    """`progress`: what the heartbeat reports of the step."""
+    """The orders to run steps, to pause and to go on. `progress`: what the heartbeat reports of the step."""
 
     state: WorkerState
     control: CoordinatorLink
@@ -41,7 +41,7 @@ class StepOrders:
         self.progress.step, self.progress.stage = step, 0
         try:
             outcome = task.run(
-                Readers(self.readers.present, lambda: self.readers.again(state.setup.kafka_again)),
+                Readers(self.readers.present, lambda: self.readers.again(state.setup.kafka_reread)),
                 state.open_database,
             )
         except PeerFailed:

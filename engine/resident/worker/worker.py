@@ -4,9 +4,9 @@
     -> RunStep and all other orders, in any number -> Stop(step) | Leave
 
 Orders are carried out in the order in which they arrive, by one thread. Those that derive from `BackgroundOrder` only begin in it: their work,
-such as a fold or a read of views, runs in a thread of its own (beside.py). Another thread sends heartbeats (pulse.py). The worker ends when it
-was stopped, when its coordinator is gone, or after an exception that is no Fault, because its state is then unknown. It never decides anything
-else by itself.
+such as a fold or a read of views, runs in a thread of its own (background.py). Another thread sends heartbeats (pulse.py). The worker ends when
+it was stopped, when its coordinator is gone, or after an exception that is no Fault, because its state is then unknown. It never decides
+anything else by itself.
 
 A worker belongs to one term. After a fault that the run recovers from, the coordinator starts new workers instead of going on with this one.
 """
@@ -51,7 +51,7 @@ BETWEEN_ORDERS = "wait"
 
 
 class Worker:
-    """`make_reader` makes a reader of Kafka."""
+    """One worker in its process. `make_reader` makes a reader of Kafka."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Worker:
         self._events, self._outside, self._progress = connections.events, outside, progress
         self._rest = Rest(outside.give_back_memory)
         self._background = BackgroundThreads(control, outside)
-        mesh = self._mesh = Mesh(
+        self._mesh = Mesh(
             connections.transport,
             connections.events,
             state.term,
@@ -76,19 +76,25 @@ class Worker:
             now=outside.monotonic,
             copies=self._take_copies,
         )
-        readers = self._readers = WorkerReaders(make_reader, setup.kafka)
-        weights = SlotWeights()
-        copier = self._copier = SlotCopier(
-            mesh,
+        self._readers = WorkerReaders(make_reader, setup.kafka)
+        self._weights = SlotWeights()
+        self._copier = SlotCopier(
+            self._mesh,
             state.number,
-            weights,
+            self._weights,
             outside,
             answer=control.answer,
             answer_now=control.answer_now,
             wire_fault=control.wire_fault,
         )
+        self._parts: dict[type, object] = {type(part): part for part in self._make_parts()}
+        assert self._parts.keys() == set(PARTS), "an order would have a method, and nothing to call it on"
+
+    def _make_parts(self) -> tuple[object, ...]:
+        """The objects whose methods carry out orders, one of each class of PARTS."""
+        state, control, mesh, readers, outside = self._state, self._control, self._mesh, self._readers, self._outside
         store = StoreAccess(
-            place=setup.store,
+            place=state.setup.store,
             folder=state.host_folder,
             identity=state.identity,
             birth=state.birth,
@@ -96,18 +102,16 @@ class Worker:
             outside=outside,
         )
         folds = Folds(state.number, state.term.number, state.host_folder.free_bytes, before=store.spool_frozen)
-        mover = SlotMover(mesh, state.number, weights, copier)
-        parts = (
-            StartOrders(state=state, mesh=mesh, copier=copier, folds=folds, outside=outside),
-            StepOrders(state=state, control=control, mesh=mesh, readers=readers, progress=progress),
+        mover = SlotMover(mesh, state.number, self._weights, self._copier)
+        return (
+            StartOrders(state=state, mesh=mesh, copier=self._copier, folds=folds, outside=outside),
+            StepOrders(state=state, control=control, mesh=mesh, readers=readers, progress=self._progress),
             ProgramOrders(state=state, mesh=mesh, readers=readers),
             CheckpointOrders(state=state, folds=folds),
             StoreOrders(store=store),
-            SlotOrders(state=state, weights=weights, copier=copier, mover=mover, folds=folds),
+            SlotOrders(state=state, weights=self._weights, copier=self._copier, mover=mover, folds=folds),
             EndOrders(state=state, control=control),
         )
-        self._parts: dict[type, object] = {type(part): part for part in parts}
-        assert self._parts.keys() == set(PARTS), "an order would have a method, and nothing to call it on"
 
     def run(self) -> None:
         """Returns after a stop. Raises CoordinatorGone."""

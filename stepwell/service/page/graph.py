@@ -39,7 +39,7 @@ def graph_of(circuit: Circuit) -> PipelineGraph:
     edges: dict[tuple[int, int], None] = {}
     for node in circuit.nodes:
         behind: frozenset[int] = frozenset().union(*(read[index] for index in node.inputs))
-        name = operator_of(node).names.user_name(node)
+        name = operator_of(node).wording.user_name(node)
         if name is None:
             read.append(behind)
             continue

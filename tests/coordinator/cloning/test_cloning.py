@@ -20,7 +20,7 @@ from coordinator.storing.manifest import Manifest
 from engine.analysis.numbering import numbers_of
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import Source as SourceNode
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.formats import TableFormat
 from io_kafka.formats.records import RecordFormat
 from io_kafka.offsets import TopicPartition

@@ -19,7 +19,7 @@ from coordinator.starting.errors import CircuitChanged
 from coordinator.starting.project.same_project import check_leaves
 from engine.model.circuit import Circuit
 from engine.model.rows import Source
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
 from io_kafka.formats.encodings import (

@@ -27,7 +27,7 @@ from coordinator.topic_names import TABLE_PARTITIONS, is_table_topic, load_topic
 from coordinator.transition import loading
 from coordinator.transition.loading import load_beside_steps
 from engine.model.circuit import Circuit
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.clients.topics import TopicFacts
 from io_kafka.clients.writer_faults import Fenced
 from io_kafka.errors import NotAuthorized

@@ -13,7 +13,7 @@ from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.rereadable import Rereading, Unreadable, messages_of, rereadings
 from coordinator.specification import InputTopic, OutputTopic
 from engine.model.circuit import Circuit
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.formats import SourceFormat, TableFormat
 from io_kafka.offsets import TopicPartition
 

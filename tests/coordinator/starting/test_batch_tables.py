@@ -23,7 +23,7 @@ from coordinator.topic_names import TABLE_PARTITIONS
 from coordinator.transition.portions import Portions
 from engine.model.filling import HASHES
 from engine.model.numbers import NumberedCircuit
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.clients.writer import PipelineWriter, TablePart
 from io_kafka.errors import UnknownTopic

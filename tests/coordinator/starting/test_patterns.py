@@ -15,7 +15,7 @@ from coordinator.starting.errors import TopicChanged
 from coordinator.starting.topics.patterns import with_matching_topics
 from coordinator.starting.topics.positions import starting_positions
 from coordinator.topic_names import load_topic_of, table_topic_of
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NoTopicMatches, UnknownTopic
 from io_kafka.formats import RecordFormat

@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.specification import InputTopic
 from coordinator.starting.topics.positions import Since, since_of, starting_positions
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NoSuchStart, NothingSince
 from io_kafka.formats import SourceFormat, TableFormat

@@ -68,7 +68,7 @@ def check_rebuilt(play: Playground, resolved: Resolved, generation: int = 1) -> 
     assert (state.generation, state.refresh) == (generation, None)
     assert state.layout is not None
     for worker in state.layout.placed.births:
-        assert f"/{generation}/" in Database.owner(resolved.spec.state_location.here.of_worker(worker)).database
+        assert f"/{generation}/" in Database.identity_of(resolved.spec.state_location.here.of_worker(worker)).database
     folders = resolved.spec.state_location.here.of_worker(0).parent
     assert sorted(f.name for f in folders.iterdir()) == [f"{w:04d}" for w in state.layout.placed.births]
 

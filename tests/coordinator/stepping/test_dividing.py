@@ -15,7 +15,7 @@ from coordinator.stepping.time_relation import TRIALS_MAX, TimeRelation
 from engine.model.circuit import Circuit, Node
 from engine.model.event_time import WATERMARK_TYPES, LatestTime, Watermark
 from engine.model.rows import Source
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.clients.time_bound import TimeBound, count
 from io_kafka.formats import SourceFormat
 from io_kafka.offsets import OffsetRange, TopicPartition

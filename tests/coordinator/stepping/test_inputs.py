@@ -39,7 +39,7 @@ from engine.model.event_time import WATERMARK_TYPES, LatestTime, Watermark
 from engine.model.filling import HASHES
 from engine.model.numbers import NumberedCircuit
 from engine.model.rows import Source
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.errors import OffsetGone

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.stepping.unknown_schemas import unknown_in_replay, unknown_to_record
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.formats import SourceFormat
 from io_kafka.formats.encodings import Avro
 from io_kafka.registry.address import RegistryAddress

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.specification import InputTopic
 from coordinator.transition.reread_portions import RereadPortions
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from io_kafka.clients.time_bound import PROBES_MAX
 from io_kafka.formats import TableFormat
 from io_kafka.formats.records import RecordFormat

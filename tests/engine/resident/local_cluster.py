@@ -24,7 +24,7 @@ from engine.resident.launcher import Cluster
 from engine.resident.liveness import LivenessLimits
 from engine.resident.sockets import SocketTransport
 from engine.run.exchange import from_buffer
-from engine.run.sources import SourceTable
+from engine.run.source_table import SourceTable
 from engine.run.step_input import StepInput
 from engine.run.task_setup import TaskSetup
 from io_kafka.clients.raw import RawBatch, raw_batch

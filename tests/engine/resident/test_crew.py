@@ -272,9 +272,9 @@ def test_a_worker_that_sends_its_peers_nonsense_is_named(tmp_path: Path, monkeyp
     log, setup = Log(PARTITIONS), setup_of(tmp_path, 2)
     for partition in range(PARTITIONS):
         log.add(partition, *(value(i, f"w{i}") for i in range(20)))
-    real = mesh.Mesh.swap
+    real = mesh.Mesh.exchange
 
-    def swap(self: mesh.Mesh, *given: Any) -> Any:
+    def exchange(self: mesh.Mesh, *given: Any) -> Any:
         if self._worker == 1:
             for peer in self._peers.values():
                 peer.send(Frame(self._term, StageRows(serial=self._serial, stage=0, channels=(0,)), (b"rubbish",)))
@@ -282,7 +282,7 @@ def test_a_worker_that_sends_its_peers_nonsense_is_named(tmp_path: Path, monkeyp
 
     step = step_of(0, dict.fromkeys(range(PARTITIONS), (0, 20)))
     with monkeypatch.context() as lying:
-        lying.setattr(mesh.Mesh, "swap", swap)
+        lying.setattr(mesh.Mesh, "exchange", exchange)
         with run_of(setup, log) as (made, _):
             made.steps.give(step)
             with pytest.raises(TaskLost, match="worker 1 has sent rows of node 0 in stage 0, which cannot be read"):

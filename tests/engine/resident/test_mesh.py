@@ -90,15 +90,15 @@ def mesh(network: Network) -> Mesh:
 
 def test_a_stage_takes_one_message_from_each(mesh: Mesh, network: Network) -> None:
     network.rows(0, 0)
-    assert {message.source for message in mesh.swap(5, 0, {})} == {0, 1}
+    assert {message.source for message in mesh.exchange(5, 0, {})} == {0, 1}
 
 
 def test_a_message_may_come_before_its_stage_and_its_order(mesh: Mesh, network: Network) -> None:
     for serial, stage in ((0, 0), (0, 1), (1, 0)):
         network.rows(serial, stage)
-    assert len(mesh.swap(5, 0, {})) == len(mesh.swap(5, 1, {})) == 2
+    assert len(mesh.exchange(5, 0, {})) == len(mesh.exchange(5, 1, {})) == 2
     mesh.begin_step(1)
-    assert len(mesh.swap(6, 0, {})) == 2
+    assert len(mesh.exchange(6, 0, {})) == 2
 
 
 @pytest.mark.parametrize(("arriving", "stage"), [((0, 0, 1), 0), ((1, 1, 0), 1)], ids=["over", "not begun"])
@@ -108,20 +108,20 @@ def test_a_second_message_of_a_stage_is_refused(
     for sent in arriving:
         network.rows(0, sent)
     with pytest.raises(TaskLost, match=f"worker 0 has sent stage {stage} of order 0 twice"):
-        mesh.swap(5, 0, {}), mesh.swap(5, 1, {})
+        mesh.exchange(5, 0, {}), mesh.exchange(5, 1, {})
 
 
 def test_what_is_left_of_an_older_order_is_dropped(mesh: Mesh, network: Network) -> None:
     mesh.begin_step(1)
     network.rows(0, 0)
     network.rows(1, 0)
-    assert len(mesh.swap(5, 0, {})) == 2
+    assert len(mesh.exchange(5, 0, {})) == 2
 
 
 def test_a_message_of_another_term_is_refused(mesh: Mesh, network: Network) -> None:
     network.rows(0, 0, Term(2, 0))
     with pytest.raises(TaskLost, match="term 2"):
-        mesh.swap(5, 0, {})
+        mesh.exchange(5, 0, {})
 
 
 ROWS = to_buffer(pa.Table.from_pylist([{**dict.fromkeys(SCHEMA.names), "weight": 1}], schema=SCHEMA))
@@ -129,7 +129,7 @@ ROWS = to_buffer(pa.Table.from_pylist([{**dict.fromkeys(SCHEMA.names), "weight":
 
 def test_rows_arrive_by_their_channel(mesh: Mesh, network: Network) -> None:
     network.rows(0, 0, channels=(0,), buffers=[ROWS])
-    (rows,) = (message.channels[CHANNEL] for message in mesh.swap(5, 0, {}) if message.source == 0)
+    (rows,) = (message.channels[CHANNEL] for message in mesh.exchange(5, 0, {}) if message.source == 0)
     assert rows.column("weight").to_pylist() == [1]
 
 
@@ -151,7 +151,7 @@ def test_what_cannot_be_the_rows_of_a_stage_is_a_loss_of_its_sender(
 ) -> None:
     network.rows(0, 0, channels=channels, buffers=buffers)
     with pytest.raises(TaskLost, match=said):
-        mesh.swap(5, 0, {})
+        mesh.exchange(5, 0, {})
 
 
 @pytest.mark.parametrize("fault", [ConnectionRefusedError("refused"), OverflowError("port"), ValueError("host")])

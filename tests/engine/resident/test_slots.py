@@ -175,7 +175,7 @@ def test_what_was_copied_is_not_sent_again_in_the_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(copies, "FRAME_BYTES_MIN", frame_bytes)
-    monkeypatch.setattr(copies, "STAGE_BYTES", frame_bytes)
+    monkeypatch.setattr(copies, "STORE_BYTES", frame_bytes)
     (source, destination), (wire, (mine, theirs), answers) = pair, copiers
     half, whole = SlotSet(((0, 1 << 15),)), source
     fill(whole, range(2000, 2100))
@@ -290,7 +290,7 @@ def test_copies_are_discarded_at_both_ends(
     theirs.discard(destination)
     assert not source.pins
     with destination.read() as state:
-        assert state.get_staged() == NO_SLOTS
+        assert state.get_hidden() == NO_SLOTS
     giver = mover(wire, 0, mine)
     given = giver.give(GiveSlots(number=CUT, slots=ALL_SLOTS, to=1, bytes_max=1 << 40), source)
     assert given.moved_bytes == answers[-1].moved_bytes, "everything is sent again"
@@ -390,11 +390,11 @@ def test_copies_that_are_no_state_are_a_fault_of_the_order_which_names_their_sen
     ):
         theirs.take(0, Copies(slots=half, keys=(stored.hex(),), is_last=True), (b"rubbish",), lambda: destination)
         assert told[-1].fault is not None and said in told[-1].fault.name
-        assert "worker 0 has sent copies that are no state" in told[-1].fault.name
+        assert "worker 0 has sent copies that are not runs of rows in their slots" in told[-1].fault.name
     for keys, buffers in ((("no digits",), (b"",)), ((key.hex(),), ())):
-        with pytest.raises(TaskLost, match="worker 0 has sent copies that are none"):
+        with pytest.raises(TaskLost, match="worker 0 has sent copies whose keys are not hexadecimal"):
             theirs.take(0, Copies(slots=half, keys=keys, is_last=True), buffers, lambda: destination)
     with pytest.raises(TaskLost, match="worker 0 has stored copies that worker 1 has not sent"):
         theirs.take(0, CopyReceived(fault=None), (), lambda: destination)
     with destination.read() as state:
-        assert state.get_staged() == NO_SLOTS
+        assert state.get_hidden() == NO_SLOTS

@@ -1,4 +1,4 @@
-"""Every expression over random rows: Spark's value, or an error where Spark has one, and never a mistake of ours."""
+"""Every expression over random rows: Spark's value, or an error where Spark has one, and never a bug in Stepwell."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ def test_an_exception_that_nobody_foresaw_is_an_error_of_its_view_and_hides_no_o
     mistake = lowered.errors[1]
     assert str(mistake).startswith(f"{FILE}:2: b: ")
     assert re.search(
-        r"a mistake of ours: IndexError: nobody foresaw this at \w+/test_refusals\.py:\d+\n.*report", str(mistake)
+        r"a bug in Stepwell: IndexError: nobody foresaw this at \w+/test_refusals\.py:\d+\n.*report", str(mistake)
     )
     assert "nobody foresaw this" in describe(bench.project(), lowered).text()
     with pytest.raises(ProjectErrors):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import folding, parts
+from storage import folding, record_parts
 from storage.remote import pack, restoring, uploading
 from tests.storage.remote.faulty_proxy import FaultyProxy
 from tests.storage.remote.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
@@ -52,7 +52,7 @@ def sizes_made_small() -> Iterator[None]:
     merges two packs at once."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(folding, "PIECE_BYTES_MAX", 1)
-        patched.setattr(parts, "PART_BYTES_MIN", 1000)
+        patched.setattr(record_parts, "PART_BYTES_MIN", 1000)
         patched.setattr(pack, "BLOCK_BYTES", 100)
         patched.setattr(uploading, "PACK_BYTES_MAX", 300)
         patched.setattr(uploading, "DELTA_BYTES_MIN", 1000)

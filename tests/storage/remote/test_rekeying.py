@@ -38,7 +38,7 @@ def test_a_copied_chain_is_restored_under_the_identity_of_the_copy(tmp_path: Pat
     chain = copied(store, chains[-1], into)
     assert store.objects == before
     restore(into, chain, tmp_path / "copy", TWIN, epoch=0)
-    facts = Database.look(tmp_path / "copy")
+    facts = Database.facts(tmp_path / "copy")
     assert (facts.identity, facts.versions) == (TWIN, (chain.version,))
     assert committed(tmp_path / "copy") == committed(database.path)
     with pytest.raises(ForeignPack):

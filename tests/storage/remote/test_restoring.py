@@ -48,7 +48,7 @@ def test_a_restored_database_goes_on(tmp_path: Path) -> None:
     database, chains = several(tmp_path / "database", store)
     version = chains[-1].version
     restore(store, chains[-1], path, ME, epoch=5)
-    facts = Database.look(path)
+    facts = Database.facts(path)
     assert (facts.identity, facts.versions) == (ME, (version,))
     assert committed(path) == committed(database.path)
     assert Database.owned_by_version(path)[version] == Database.owned_by_version(database.path)[version]
@@ -111,21 +111,21 @@ def test_a_deleted_record_stays_deleted(tmp_path: Path) -> None:
 def test_slots_that_are_owned_and_staged_are_restored(tmp_path: Path) -> None:
     store = MemoryStore()
     database = fresh(tmp_path / "database")
-    owned, staged = SlotSet.of([(0, 100)]), SlotSet.of([(200, 300)])
+    owned, hidden = SlotSet.of([(0, 100)]), SlotSet.of([(200, 300)])
     with database.transaction() as transaction:
         transaction.set_owned(owned)
         transaction.put(record_key(TABLE_FIRST, 250, b"staged"), b"1")
         transaction.put(record_key(TABLE_FIRST, 50, b"owned"), b"2")
-        transaction.set_staged(staged)
+        transaction.set_hidden(hidden)
         transaction.set_step(1)
     chain = stored(store, database, checkpoint(database, 1, 1), None)
     path = tmp_path / "restored"
     restore(store, chain, path, ME, epoch=1)
     assert Database.owned_by_version(path) == {chain.version: owned}
     with Database.open(path, chain.version, epoch=1, identity=ME).read() as view:
-        assert view.get_staged() == staged
+        assert view.get_hidden() == hidden
         assert list(view.keys(b"")) == [record_key(TABLE_FIRST, 50, b"owned")]
-        assert list(view.staged_keys(staged)) == [record_key(TABLE_FIRST, 250, b"staged")]
+        assert list(view.hidden_keys(hidden)) == [record_key(TABLE_FIRST, 250, b"staged")]
 
 
 def refused(store: MemoryStore, chain: Chain, path: Path) -> StoreFault:

@@ -9,7 +9,7 @@ import pytest
 from base.version import EMPTY, VersionId
 from faults.points import Crash, CrashOrder, arm
 from storage import description as described
-from storage import environments, errors, parts, records
+from storage import environments, errors, record_parts, records
 from storage.database import Database
 from storage.description import Description
 from storage.environments import Writer
@@ -124,7 +124,7 @@ def test_a_lost_part_is_named(tmp_path: Path) -> None:
     step(database, BEFORE)
     v2 = commit(database, 2, 2)
     with environments.open_environment(path / "committed", synced=True) as environment, environment.write(1) as writer:
-        lost = [bytes(name) for name, _ in writer.items(parts.PARTS)]
+        lost = [bytes(name) for name, _ in writer.items(record_parts.PARTS)]
         assert len(lost) > 1
         writer.delete(lost[1])
     with pytest.raises(errors.CorruptRecord, match=f"{ME.database}.*{b'changed'.hex()}"), records_at(path, v2) as found:

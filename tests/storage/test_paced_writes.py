@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from storage import paced as module
-from storage.paced import Unwanted, write_paced
+from storage import paced_writes as module
+from storage.paced_writes import Unwanted, write_paced
 
 
 @pytest.mark.parametrize("chunk_bytes", [7, 1000, 1 << 20])

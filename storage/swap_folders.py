@@ -13,17 +13,17 @@ UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV,
 """What a file system says that cannot do it, such as NFS or a layer of a container's image, or a kernel that does not know or allow the call."""
 
 
-class ExchangeUnsupported(OSError):
+class SwapUnsupported(OSError):
     """The file system or the C library cannot exchange two names."""
 
 
-def exchange(folder: Path, other: Path) -> None:
-    """Each of the two gets the name of the other. Raises ExchangeUnsupported, OSError."""
+def swap_folders(folder: Path, other: Path) -> None:
+    """Each of the two gets the name of the other. Raises SwapUnsupported, OSError."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
-        raise ExchangeUnsupported(errno.ENOSYS, "the C library has no renameat2", str(folder))
+        raise SwapUnsupported(errno.ENOSYS, "the C library has no renameat2", str(folder))
     if call(AT_FDCWD, os.fsencode(folder), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0:
         return
     number = ctypes.get_errno()
-    kind = ExchangeUnsupported if number in UNSUPPORTED else OSError
+    kind = SwapUnsupported if number in UNSUPPORTED else OSError
     raise kind(number, os.strerror(number), str(folder))

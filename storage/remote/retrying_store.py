@@ -16,7 +16,7 @@ from base.short_text import short_text
 from storage.remote.errors import StoreUnreachable
 from storage.remote.objects_protocol import ObjectInfo, ObjectStore, WrittenObject
 
-_log = structlog.get_logger("storage.remote.patience")
+_log = structlog.get_logger("storage.remote.retrying_store")
 
 STORE_SECONDS_MAX = 120.0
 """How long a store may be silent. One that restarts is back within a minute or two."""
@@ -25,7 +25,7 @@ WAIT_SECONDS_MIN, WAIT_SECONDS_MAX = 1.0, 10.0
 """Between two tries: twice as long after each."""
 
 
-class PatientStore:
+class RetryingStore:
     """Reads `store`. `monotonic`, `sleep`: the clock, in seconds."""
 
     def __init__(

@@ -113,7 +113,7 @@ class PartedLayer(Layer):
         try:
             record = memoryview(read_whole(self.reader, self.key_space + key, stored))
         except records.ChecksumMismatch:
-            raise CorruptRecord(self.place, key) from None
+            raise CorruptRecord(self.name, key) from None
         return super().decode(key, record, check)
 
 

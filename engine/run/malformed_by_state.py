@@ -14,17 +14,12 @@ from typing import Protocol, assert_never
 from engine.analysis.stages import StagePlan
 from engine.errors import DataError
 from engine.model.filling import is_read_again
-from engine.operators.findings import Lacks, Refused, RowElsewhere
+from engine.operators.findings import Lacks, MalformedByState, RowElsewhere
 from engine.operators.scattered_keys import ScatteredKey, text_of_scattered_key
 from engine.run.dead_letters import DeadLetter, letters
-from engine.run.reading_again import first_read_again
-from engine.run.sources import (
-    SourceReport,
-    SourceTable,
-    messages_of,
-    name_of_source,
-    reject,
-)
+from engine.run.rereading import first_reread_source
+from engine.run.source_table import SourceTable, name_of_source
+from engine.run.sources import SourceReport, messages_of, reject
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.formats import Rejected, SourceFormat
@@ -47,23 +42,25 @@ class Setup(Protocol):
     def tables(self) -> Mapping[str, SourceTable]: ...
 
 
-def leave_out_refused(
-    refused: Sequence[Refused], setup: Setup, *, given: StepInput, report: SourceReport, read: Read
+def report_malformed(
+    malformed: Sequence[MalformedByState], setup: Setup, *, given: StepInput, report: SourceReport, read: Read
 ) -> None:
     """Counts and reports messages that the operators have left out. Raises DataError for the first one of a source whose policy is `fail`."""
-    for handle in sorted({message.handle for message in refused}):
+    for handle in sorted({message.handle for message in malformed}):
         table = setup.tables[handle]
-        rejected = sorted(_rejection(table, message) for message in refused if message.handle == handle)
+        rejected = sorted(_rejection(table, message) for message in malformed if message.handle == handle)
         make_letters = partial(_letters, table, rejected, read)
         try:
             reject(table, rejected, given, report, make_letters)
         except DataError as fault:
             if is_read_again(handle):
-                fault.locate(owner=name_of_source(handle), step=given.step, node=first_read_again(setup.plan.circuit))
+                fault.locate(
+                    owner=name_of_source(handle), step=given.step, node=first_reread_source(setup.plan.circuit)
+                )
             raise
 
 
-def _rejection(table: SourceTable, message: Refused) -> Rejected:
+def _rejection(table: SourceTable, message: MalformedByState) -> Rejected:
     assert isinstance(table.format, SourceFormat), "only such a table has a key"
     match message.why:
         case Lacks(column):
@@ -79,7 +76,7 @@ def _rejection(table: SourceTable, message: Refused) -> Rejected:
 
 
 def name_key(fault: ScatteredKey, tables: Mapping[str, SourceTable]) -> None:
-    """Gives the error the names of the key's columns, and the topic. The operator that raised it has only their places."""
+    """Gives the error the names of the key's columns, and the topic. The operator that raised it has only their positions."""
     table = tables[fault.handle]
     assert isinstance(table.format, SourceFormat), "only such a table has a key"
     fault.message = text_of_scattered_key(shown_key(table.format.key, fault.key), fault.partitions)

@@ -14,11 +14,12 @@ from engine.analysis.stages import plan_stages
 from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.operators.facts import DivisionFacts
-from engine.operators.findings import Lacks, Refused, RowElsewhere
+from engine.operators.findings import Lacks, MalformedByState, RowElsewhere
 from engine.operators.scattered_keys import ScatteredKey
 from engine.run.dead_letters import DeadLetter
-from engine.run.refused import leave_out_refused, name_key
-from engine.run.sources import SourceReport, SourceTable
+from engine.run.malformed_by_state import name_key, report_malformed
+from engine.run.source_table import SourceTable
+from engine.run.sources import SourceReport
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.formats import SourceFormat
@@ -30,7 +31,7 @@ TABLES = {
     name: SourceTable(name, (f"{name}-topic",), SourceFormat(name, SCHEMA, "upsert", ("id",))) for name in ("a", "b")
 }
 REFUSED = [
-    Refused(handle, partition, offset, Lacks(column))
+    MalformedByState(handle, partition, offset, Lacks(column))
     for handle, partition, offset, column in (("b", 1, 7, 1), ("a", 2, 9, 2), ("a", 0, 12, 1), ("a", 2, 4, 1))
 ]
 
@@ -59,7 +60,7 @@ def left_out(a: OnError, b: OnError, log: Log) -> SourceReport:
     report = SourceReport(skipped={"a": 1}, dead={"a": [DeadLetter(None, b"of stage 0")]})
     given = StepInput(facts=DivisionFacts(number=3), ranges=(), on_error={"a": a, "b": b})
     setup = SimpleNamespace(tables=TABLES, plan=plan_stages(Circuit(())))
-    leave_out_refused(REFUSED, setup, given=given, report=report, read=log.read)
+    report_malformed(REFUSED, setup, given=given, report=report, read=log.read)
     return report
 
 
@@ -112,11 +113,11 @@ def test_a_message_that_was_compacted_away_meanwhile_is_counted_and_its_letter_s
 
 def test_a_row_of_another_partition_is_named_with_its_key() -> None:
     """The message is left out or stops the step, as its source has it."""
-    refused = [Refused("a", 1, 5, RowElsewhere(("7",), 0))]
+    refused = [MalformedByState("a", 1, 5, RowElsewhere(("7",), 0))]
     given = StepInput(facts=DivisionFacts(number=3), ranges=(), on_error={"a": "fail"})
     setup = SimpleNamespace(tables=TABLES, plan=plan_stages(Circuit(())))
     with pytest.raises(DataError) as stopped:
-        leave_out_refused(refused, setup, given=given, report=SourceReport(), read=Log().read)
+        report_malformed(refused, setup, given=given, report=SourceReport(), read=Log().read)
     assert stopped.value.place == "topic a-topic, partition 1, offset 5"
     assert "the row of the former key {id: 7} is from partition 0" in str(stopped.value)
 

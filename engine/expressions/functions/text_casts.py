@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Bools
+from base.limits import DECIMAL_DIGITS_MAX
 from base.text import columns, dates, decimals, doubles, integers, timestamps
 from base.text.trimming import JAVA_BLANK
 from engine.expressions.functions.decimals import fit
 from engine.expressions.functions.function import ARROW, Failure, Function, row_function, value_text
 
-DECIMAL_DIGITS_MAX = 38  # of Spark's widest DECIMAL
 _UTC, _LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
 
 

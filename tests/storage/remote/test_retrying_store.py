@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from storage.remote.errors import ObjectMissing, StoreUnreachable
-from storage.remote.patience import STORE_SECONDS_MAX, WAIT_SECONDS_MAX, PatientStore
+from storage.remote.retrying_store import STORE_SECONDS_MAX, WAIT_SECONDS_MAX, RetryingStore
 from tests.storage.remote.stores import MemoryStore
 
 
@@ -31,8 +31,8 @@ class Flaky(MemoryStore):
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def patient(self) -> PatientStore:
-        return PatientStore(self, monotonic=lambda: self.now, sleep=self.sleep)
+    def patient(self) -> RetryingStore:
+        return RetryingStore(self, monotonic=lambda: self.now, sleep=self.sleep)
 
 
 @pytest.mark.parametrize("breaks", [[], [0], [3, 0, 0, 2, 9, 4], [1] * 10])

@@ -1,6 +1,6 @@
 """Copies of slots that a worker does not own yet: they are stored where they will stay, and nobody sees them until a cut takes them over.
 
-    source, beside its steps: parts -> pieces  ->  destination, between its steps: stage  ->  a cut: unstage(kept)
+    source, beside its steps: parts -> pieces  ->  destination, between its steps: store_copies  ->  a cut: reveal_copies(kept)
 
 A copy of a part of a run is stored under its final key (`RunPart.copy_key`), in slots that the worker does not own. The database has a record of
 these slots, and its scans skip them (storage/transaction.py). The worker's own rows are kept under keys of other slots. So no operator, query or
@@ -36,24 +36,24 @@ def check_copies(copies: Iterable[Copy], slots: SlotSet) -> None:
         moves.check_rows(rows, slots)
 
 
-def stage(transaction: Transaction, slots: SlotSet, copies: Iterable[Copy]) -> None:
+def store_copies(transaction: Transaction, slots: SlotSet, copies: Iterable[Copy]) -> None:
     """Stores copies of parts of these slots. Raises StaleTask if the worker owns some of them."""
     if (both := transaction.get_owned().intersection(slots)) != NO_SLOTS:
         raise StaleTask(f"copies of {both} have arrived, which the worker owns already; nothing was changed.")
-    staged = transaction.get_staged()
-    if not slots.is_within(staged):
+    hidden = transaction.get_hidden()
+    if not slots.is_within(hidden):
         # A bucket of this worker may be named after a slot of another one, and would be hidden with it.
         for table in tables_of(transaction):
             moves.make_edges(transaction, table, slots)
-        transaction.set_staged(staged.union(slots))
+        transaction.set_hidden(hidden.union(slots))
     for key, rows in copies:
         transaction.put(key, rows)
 
 
-def unstage(transaction: Transaction, slots: SlotSet, kept: Set[bytes] = frozenset()) -> None:
+def reveal_copies(transaction: Transaction, slots: SlotSet, kept: Set[bytes] = frozenset()) -> None:
     """Shows the copies of these slots whose keys are `kept`, and removes the others. Raises StaleTask if one that is to be kept is missing."""
-    staged = transaction.get_staged()
-    found = set(transaction.staged_keys(staged.intersection(slots)))
+    hidden = transaction.get_hidden()
+    found = set(transaction.hidden_keys(hidden.intersection(slots)))
     if not kept <= found:
         raise StaleTask(f"{len(kept - found)} copies of {slots} are missing; nothing was changed.")
     # While the copies are hidden: a bucket of this worker that reaches into the slots ends before them from now on.
@@ -61,13 +61,13 @@ def unstage(transaction: Transaction, slots: SlotSet, kept: Set[bytes] = frozens
         moves.make_edges(transaction, table, slots)
     for key in found - kept:
         transaction.delete(key)
-    if staged != NO_SLOTS:
-        transaction.set_staged(staged.minus(slots))
+    if hidden != NO_SLOTS:
+        transaction.set_hidden(hidden.minus(slots))
 
 
-def discard(transaction: Transaction) -> None:
+def discard_copies(transaction: Transaction) -> None:
     """Removes all copies."""
-    unstage(transaction, transaction.get_staged())
+    reveal_copies(transaction, transaction.get_hidden())
 
 
 def tables_of(transaction: Transaction) -> list[int]:
