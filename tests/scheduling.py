@@ -74,7 +74,7 @@ LONG = tuple(
         "engine/test_errors_of_operators.py",
         "end_to_end/test_bad_input.py",
         "end_to_end/test_hand_over.py",
-        "io_kafka/formats/test_usual.py",
+        "io_kafka/formats/test_native_json.py",
         "end_to_end/test_changed_sources.py",
         "engine/test_fed.py",
         "engine/resident/test_crew.py",

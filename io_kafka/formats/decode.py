@@ -24,7 +24,7 @@ from base.text.columns import nulls_of
 from io_kafka.formats.agreement import are_different, same_as_written, shown_cell
 from io_kafka.formats.connect.read import tombstones_as_null
 from io_kafka.formats.encodings import MessagePart
-from io_kafka.formats.exact import nullable
+from io_kafka.formats.exact_json import nullable
 from io_kafka.formats.flattened import flagged_columns, has_flag, without_flag
 from io_kafka.formats.keys import Keys
 from io_kafka.formats.message_fields import MESSAGE_FIELDS
@@ -268,7 +268,7 @@ def _complete_by_keys(
         index = source.schema.get_field_index(name)
         own = columns[index]
         differ = are_different(of_key, own) & keys.present
-        if differ.any() and format_of(source.encoding).moments_are_texts:
+        if differ.any() and format_of(source.encoding).datetimes_are_texts:
             differ &= ~same_as_written(of_key, own, source.patterns)
         for position in np.flatnonzero(differ):
             shown = f"{shown_cell(of_key, int(position))} in the message's key, {shown_cell(own, int(position))} in its value"

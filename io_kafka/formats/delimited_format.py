@@ -56,7 +56,7 @@ def _text_written(encoding: Text, output: OutputFormat, columns: list[pa.Array],
 
 CSV = Format(
     name="csv",
-    moments_are_texts=True,
+    datetimes_are_texts=True,
     is_json=False,
     columns_by_name=False,
     reads=(
@@ -84,7 +84,7 @@ CSV = Format(
 
 TEXT = Format(
     name="text",
-    moments_are_texts=False,
+    datetimes_are_texts=False,
     is_json=False,
     columns_by_name=False,
     reads=(

@@ -98,12 +98,12 @@ class Writing(Generic[E]):
 
 @dataclass(frozen=True)
 class Format:
-    """`name`: as the property `format` has it. `moments_are_texts`: dates and timestamps are texts, so that patterns say their form, and a
+    """`name`: as the property `format` has it. `datetimes_are_texts`: dates and timestamps are texts, so that patterns say their form, and a
     timestamp has milliseconds without one. `is_json`: a tombstone may be within a wrapper of Connect. `columns_by_name`: a message
     names its columns, so that one that is declared later changes nothing of the others. `reads`: the ways to read it."""
 
     name: OutputFormatName
-    moments_are_texts: bool
+    datetimes_are_texts: bool
     is_json: bool
     columns_by_name: bool
     reads: tuple[Reading[Any], ...]

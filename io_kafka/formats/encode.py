@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.options import OutputKeyFormat
+from io_kafka.formats.column_bytes import big_endian
 from io_kafka.formats.json_format import written_keys
-from io_kafka.formats.pieces import big_endian
 from io_kafka.formats.spec import OutputFormat, Unwritable
 from io_kafka.formats.table import writing_of
 

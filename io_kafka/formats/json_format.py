@@ -87,7 +87,7 @@ def _changes(encoding: None, output: OutputFormat, images: Sequence[pa.StructArr
 
 JSON = Format(
     name="json",
-    moments_are_texts=True,
+    datetimes_are_texts=True,
     is_json=True,
     columns_by_name=True,
     reads=(

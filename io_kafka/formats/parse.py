@@ -1,7 +1,7 @@
 """Messages -> rows of a schema: fast for the usual messages, exact for all, and never a crash.
 
 Guarantee: `parse` gives for every message the same row or the same refusal as `parse_slowly`, which reads one message at a time exactly as
-Spark's `from_json`. The usual messages are read by an extension in C (`usual.py`), if it was built. Whatever is unusual about a message, or
+Spark's `from_json`. The usual messages are read by an extension in C (`native_json.py`), if it was built. Whatever is unusual about a message, or
 malformed, is left to the exact reader.
 """
 
@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from base.text.patterns import NO_PATTERNS, Patterns
-from io_kafka.formats.exact import RowReader
+from io_kafka.formats.exact_json import RowReader
 from io_kafka.formats.jackson import Malformed
-from io_kafka.formats.usual import read_usual
+from io_kafka.formats.native_json import read_usual
 
 
 class Parsed(NamedTuple):

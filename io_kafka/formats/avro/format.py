@@ -59,7 +59,7 @@ def _written_keys(encoding: AvroIds, output: OutputFormat, key: list[pa.Array]) 
 
 AVRO = Format(
     name="avro",
-    moments_are_texts=False,
+    datetimes_are_texts=False,
     is_json=False,
     columns_by_name=True,
     reads=(

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from base.arrays import Int64s, as_lists, fill
 from base.text.columns import nulls_of
+from io_kafka.formats.column_bytes import EMPTY, booleans, by_row, decimals, floats, join_parts, lengths_of, varints
 from io_kafka.formats.encodings import AvroIds
-from io_kafka.formats.pieces import EMPTY, booleans, by_row, decimals, floats, join_parts, lengths_of, varints
 
 _NULL, _VALUE = b"\x00", b"\x02"  # the branches of ["null", type]
 _OPS = {"c": b"\x02c", "u": b"\x02u", "d": b"\x02d"}

@@ -39,7 +39,7 @@ from io_kafka.formats.connect.types import (
 )
 from io_kafka.formats.connect.unscaled import number_of
 from io_kafka.formats.debezium import column_reader
-from io_kafka.formats.exact import Reader, read_members, reader
+from io_kafka.formats.exact_json import Reader, read_members, reader
 from io_kafka.formats.jackson import Malformed, Members, Node, Number, render_node
 from io_kafka.formats.names import fields_of
 

@@ -63,7 +63,7 @@ def _written_keys(encoding: ProtobufIds, output: OutputFormat, key: list[pa.Arra
 
 PROTOBUF = Format(
     name="protobuf",
-    moments_are_texts=False,
+    datetimes_are_texts=False,
     is_json=False,
     columns_by_name=True,
     reads=(

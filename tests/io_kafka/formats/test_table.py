@@ -133,14 +133,14 @@ def test_a_key_format_without_a_null_has_no_message_for_some_rows(key_format: Ou
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_format_says_whether_its_moments_are_texts(name: OutputFormatName) -> None:
+def test_a_format_says_whether_its_datetimes_are_texts(name: OutputFormatName) -> None:
     """A pattern changes what is written then, and only then."""
     table = pa.table({"s": ["a"]} if name == "text" else {"t": pa.array([0], pa.timestamp("us"))})
     written = [
         encode(OutputFormat("v", table.schema, "append", (), ROWS[name][0], patterns=patterns), table)
         for patterns in (NO_PATTERNS, Patterns(None, None, "yyyy"))
     ]
-    assert (written[0] != written[1]) == FORMATS[name].moments_are_texts
+    assert (written[0] != written[1]) == FORMATS[name].datetimes_are_texts
 
 
 @pytest.mark.parametrize("form", ALL)

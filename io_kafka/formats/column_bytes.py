@@ -1,4 +1,4 @@
-"""Whole columns of numbers -> their bytes in messages, as Avro and Protobuf have them in common.
+"""The bytes that the values of whole columns have in messages, as far as Avro and Protobuf write them alike.
 
 The same values give the same bytes: a number in groups of seven bits has no group that is not needed, and a decimal has as few bytes as its
 number needs. What stands for a null has no meaning.
