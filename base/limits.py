@@ -16,4 +16,7 @@ writer about 2 us each, so a step is about 100 ms longer."""
 DECIMAL_DIGITS_MAX = 38
 """The digits of Spark's widest DECIMAL, and of Arrow's decimal128."""
 
+DECIMAL_BYTES = 16
+"""The size of a decimal128."""
+
 INT64_MAX = (1 << 63) - 1

@@ -1,8 +1,8 @@
 """Decides whether a message's key and its value name one timestamp, in texts of different precision.
 
 By default a timestamp has milliseconds in a value of JSON or CSV, as `to_json` and `to_csv` have it. In a key it has microseconds, because two
-rows of one key would be one row of a compacted topic. A pattern may leave out more. So the two contradict each other only if the key's timestamp,
-written as the value's was, has another text.
+rows of one key would be one row of a compacted topic. A pattern may leave out more. So the two contradict each other only if the key's
+timestamp, written as the value's was, has another text.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Int64s, UInt8s, UInt64s, fill
-from io_kafka.formats.avro.values import DECIMAL_BYTES
+from base.limits import DECIMAL_BYTES
 from io_kafka.formats.cursor import VARINT_BYTES_MAX, from_pieces
 
 EMPTY = pa.scalar(b"", pa.binary())

@@ -72,7 +72,7 @@ CSV = Format(
     ),
     writes=Writing(
         encoding=Csv,
-        made=FromOptions(options=_CSV_OPTIONS, encoding=_csv),
+        encoding_from=FromOptions(options=_CSV_OPTIONS, encoding=_csv),
         values=_csv_written,
         changes=None,
         keys=written_keys,
@@ -100,7 +100,7 @@ TEXT = Format(
     ),
     writes=Writing(
         encoding=Text,
-        made=FromOptions(options=(), encoding=_text),
+        encoding_from=FromOptions(options=(), encoding=_text),
         values=_text_written,
         changes=None,
         keys=written_keys,

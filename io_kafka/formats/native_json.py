@@ -1,7 +1,7 @@
 """Access to the C extension `_json`, which reads the usual JSON messages straight into Arrow columns.
 
-It declines every message about which anything is unusual, and `parse.py` reads those. So what it accepts has the value that `parse_slowly` gives,
-and nothing but speed depends on whether the extension was built.
+It declines every message about which anything is unusual, and `parse.py` reads those. So what it accepts has the value that `parse_slowly`
+gives, and nothing but speed depends on whether the extension was built.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Messages -> rows of a schema: fast for the usual messages, exact for all, and never a crash.
 
 Guarantee: `parse` gives for every message the same row or the same refusal as `parse_slowly`, which reads one message at a time exactly as
-Spark's `from_json`. The usual messages are read by an extension in C (`native_json.py`), if it was built. Whatever is unusual about a message, or
-malformed, is left to the exact reader.
+Spark's `from_json`. The usual messages are read by an extension in C (`native_json.py`), if it was built. Whatever is unusual about a message,
+or malformed, is left to the exact reader.
 """
 
 from __future__ import annotations

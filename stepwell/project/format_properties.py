@@ -245,10 +245,10 @@ def _check_one_column(of: Properties, schema: StructType, key: tuple[str, ...], 
 def _check_schema(
     name: OutputFormatName, of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]
 ) -> Mapping[str, str]:
-    made = FORMATS[name].writes.made
-    assert isinstance(made, FromRegistry), f"{name} has no schemas"
+    encoding_from = FORMATS[name].writes.encoding_from
+    assert isinstance(encoding_from, FromRegistry), f"{name} has no schemas"
     try:
-        made.value(OutputFormat("this output", arrow_schema(schema), mode, key))
+        encoding_from.value(OutputFormat("this output", arrow_schema(schema), mode, key))
     except FormatError as fault:
         raise of.error(fault.message, fault.what_to_do) from None
     except UnsupportedType:

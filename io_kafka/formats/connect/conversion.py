@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, as_lists, fill
+from base.limits import DECIMAL_DIGITS_MAX
 from base.text.columns import nulls_of
 from base.text.pattern_columns import pattern_of, pattern_values
 from base.text.patterns import Patterns
 from base.text.type_names import sql_type
 from base.text.variants import VARIANT
 from io_kafka.formats import javatext, vector
-from io_kafka.formats.connect.casts import DECIMAL_DIGITS_MAX, cast_each, cast_of, decimals_to, from_numbers
+from io_kafka.formats.connect.casts import cast_each, cast_of, decimals_to, from_numbers
 from io_kafka.formats.connect.leaves import Leaf, Sense, leaf_of
 from io_kafka.formats.connect.types import (
     DECIMAL,

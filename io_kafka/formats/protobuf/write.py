@@ -16,7 +16,7 @@ from base.arrays import Int64s, as_lists, fill
 from base.text.columns import nulls_of
 from io_kafka.formats.column_bytes import EMPTY, booleans, by_row, decimals, floats, join_parts, lengths_of, varints
 from io_kafka.formats.encodings import ProtobufIds
-from io_kafka.formats.spec import Unwritable
+from io_kafka.formats.spec import OutputFormat, Unwritable
 
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 _FIRST_MESSAGE = b"\x00"
@@ -37,7 +37,9 @@ def key_messages(columns: list[pa.Array], names: list[str], ids: ProtobufIds) ->
     return _whole(ids.key, _fields(columns, names, ""))
 
 
-def change_messages(before: pa.Array, after: pa.Array, ops: list[str], ids: ProtobufIds) -> pa.Array:
+def change_messages(
+    ids: ProtobufIds, output: OutputFormat, before: pa.StructArray, after: pa.StructArray, ops: list[str]
+) -> pa.Array:
     """Envelopes. `before`, `after`: structs of the output's columns; `ops`: c, u or d for each row."""
     parts = [_field(1, before, ""), _field(2, after, ""), _field(3, pa.array(ops, pa.string()), "")]
     return _whole(ids.value, parts)
