@@ -17,7 +17,7 @@ from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.division_records import ranges_of
 from io_kafka.step_log.form import FORMAT_VERSION
-from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
+from io_kafka.step_log.former_formats import CircuitRecord, Former, LeavesRecord
 from io_kafka.step_log.layout_records import AutoBounds, LayoutAuto
 from io_kafka.step_log.leaves import OutputLeaf, SourceLeaf
 from io_kafka.step_log.records import (

@@ -15,7 +15,7 @@ from base.version import VersionId
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.division_records import ranges_of
-from io_kafka.step_log.former_records import CircuitRecord, LeavesRecord, as_present
+from io_kafka.step_log.former_formats import CircuitRecord, LeavesRecord, as_present
 from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.layout_records import Ownership
 from io_kafka.step_log.leaves import OutputLeaf

@@ -32,7 +32,7 @@ READ_AGAIN = (
         "a-cut-leaves-new-nodes-ahead",
         "A division over less input still reads again beyond it.",
         ONCE,
-        (Edit(RECORDS, "self.with_again_ends(epoch, {r.where: r.end for r in ranges})", "self.with_epoch(epoch)"),),
+        (Edit(RECORDS, "self.with_reread_ends(epoch, {r.where: r.end for r in ranges})", "self.with_epoch(epoch)"),),
         (f"{TEST_RULES}::test_a_division_that_is_recorded_again_keeps_what_is_read_again",),
     ),
     Breakage(

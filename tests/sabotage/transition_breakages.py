@@ -365,8 +365,8 @@ TRANSITIONS = (
         (
             Edit(
                 LOG,
-                "                return replace(now, revisions=self.revisions.with_passed_on(record.step, drained), again={})",
-                "                return replace(now, again={})",
+                "        return replace(now, revisions=self.revisions.with_passed_on(record.step, drained), again={})",
+                "        return replace(now, again={})",
             ),
         ),
         (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),
