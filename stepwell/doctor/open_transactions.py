@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
+from io_kafka.clients.blocked_partitions import blocked_partitions, undecided_parts
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.undecided import that_stand_still, undecided_parts
 from io_kafka.errors import KafkaFault
 from stepwell.doctor.check import Check
 
@@ -43,5 +43,5 @@ def open_transaction_checks(
             f"{OPEN_SECONDS:g} s or longer",
             WHAT_TO_DO,
         )
-        for where, found in sorted(that_stand_still(before, after).items())
+        for where, found in sorted(blocked_partitions(before, after).items())
     ]

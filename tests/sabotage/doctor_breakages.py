@@ -147,7 +147,7 @@ DOCTOR = (
         "what doctor says",
         (
             Edit(
-                "io_kafka/clients/undecided.py",
+                "io_kafka/clients/blocked_partitions.py",
                 "if where in before and before[where].stable == found.stable}",
                 "if where in before}",
             ),
