@@ -22,7 +22,7 @@ from engine.model.rows import Constant
 from engine.operators.table import operator_of
 from stepwell.errors import ProjectError
 from stepwell.inspection.milliseconds import precision_notes
-from stepwell.lowering.driver import Lowered, survey
+from stepwell.lowering.driver import Lowered, lower_with_errors
 from stepwell.lowering.text import node_text
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 
@@ -85,7 +85,7 @@ def describe(
 ) -> ProjectDescription:
     """Describes all views in dependency order. Errors are part of the description and are not raised. `unresolved` has the errors of the
     views that are missing in `project` because of them."""
-    lowered = lowered or survey(project)
+    lowered = lowered or lower_with_errors(project)
     circuit = lowered.circuit
     stages = plan_stages(circuit)
     append_only = append_only_inputs(circuit)

@@ -27,7 +27,7 @@ from engine.operators.context import StepContext
 from engine.operators.descriptor import Operator
 from faults.points import Crash, CrashOrder, Point, arm
 from stepwell.inspection.query import query
-from stepwell.inspection.recorded import read_recorded
+from stepwell.inspection.recorded_revision import read_recorded
 from stepwell.planning.revisions import document_of_project
 from tests.end_to_end.harness import Playground, Resolved, wait_until
 from tests.end_to_end.threads import threads

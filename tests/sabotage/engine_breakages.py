@@ -324,7 +324,7 @@ ENGINE = (
         "order-lost-below-a-limit",
         "A Sort is left out although a LIMIT above it takes the first rows of its order.",
         "no silence",
-        (Edit("stepwell/lowering/rules/order.py", "    context.unread[id(sort)] = reader.kind\n", ""),),
+        (Edit("stepwell/lowering/rules/order.py", "    context.unread_orders[id(sort)] = reader.kind\n", ""),),
         ("tests/stepwell/lowering/test_order.py::test_a_rule_of_a_limit_that_lowers_the_sort_is_an_error",),
     ),
     Breakage(

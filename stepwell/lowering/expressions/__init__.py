@@ -38,14 +38,12 @@ from stepwell.lowering.expressions import (
     nested,
     strings,
     text_measures,
+    try_functions,
     variants,
 )  # fmt: skip
-from stepwell.lowering.expressions import (
-    tried as tried_,
-)
 from stepwell.lowering.expressions.fragment import Fragment, Rule, UnsupportedExpression
 from stepwell.lowering.expressions.lambdas import Bound, HigherOrderRule, Scope
-from stepwell.lowering.expressions.tried import is_tried, lower_try
+from stepwell.lowering.expressions.try_functions import is_tried, lower_try
 
 __all__ = ["TABLE", "Resolve", "UnsupportedExpression", "emit"]
 
@@ -72,7 +70,7 @@ TABLE: dict[str, Rule] = {
     **arrays.TABLE,
     **maps.TABLE,
     **variants.TABLE,
-    **tried_.TABLE,
+    **try_functions.TABLE,
 }
 
 HIGHER_ORDER: dict[str, HigherOrderRule] = {**lambdas.HIGHER_ORDER, **maps.HIGHER_ORDER}
