@@ -118,7 +118,7 @@ LONG = tuple(
         "end_to_end/test_gradual.py",
         "engine/test_moves.py",
         "base/test_pandas_later.py",
-        "test_hands.py",
+        "test_positional_arguments.py",
         "stepwell/lowering/test_inherited_order.py",
         "engine/test_outer_join.py",
         "stepwell/test_jvm.py",

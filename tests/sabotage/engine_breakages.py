@@ -235,7 +235,7 @@ ENGINE = (
                 "StepContext(task.run, task.step, store, index, found, counted)",
             ),
         ),
-        ("tests/test_hands.py::test_an_object_is_made_of_five_positional_values_at_most",),
+        ("tests/test_positional_arguments.py::test_an_object_is_made_of_five_positional_values_at_most",),
     ),
     Breakage(
         "every-worker-owns-the-empty-key",

@@ -13,7 +13,7 @@ TEST_RUNS, TEST_FILLING = "tests/end_to_end/test_reading_again.py", "tests/engin
 ONCE, BATCH, RECORDED = "exactly once", "the batch answer", "a step runs what the log says"
 A_RUNS_ON = "new nodes cannot hurt the revision in force"
 
-READ_AGAIN = (
+REREAD = (
     Breakage(
         "a-gap-in-what-is-read-again",
         "The log takes a range that does not begin where the last one of its partition ended.",

@@ -9,7 +9,7 @@ SNAPSHOTS, RECORDS = "io_kafka/step_log/snapshots.py", "io_kafka/step_log/divisi
 REVISION_RULES, REVISION_STATE = "io_kafka/step_log/revision_rules.py", "io_kafka/step_log/revision_state.py"
 TEST, TEST_NEXT = "tests/io_kafka/test_revision_rules.py", "tests/end_to_end/test_next_views.py"
 
-TRANSITIONS = (
+TRANSITION_RECORDS = (
     Breakage(
         "switch-beside-input",
         "The step of a switch also reads what waits, so the pause is longer by a step.",
