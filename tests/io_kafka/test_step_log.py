@@ -704,10 +704,11 @@ DRAWN: dict[str, Callable[[st.DrawFn, StepLogState], Record | None]] = {
 """What draws a record of each kind that can follow a log; None if none can. They have no loads of batch tables, no copies, no ends of
 transitions, and of the turns of transitions only the abort; the simulator writes those."""
 
-OFTEN = ("intent", "complete")
-"""Two are needed for one checkpoint, so they are drawn twice as often."""
+OFTEN = ("layout", "division", "step", "intent", "complete")
+"""Most others follow only after these, so they are drawn twice as often."""
 
 DURING_A_REFRESH = ("claim", "snapshot", "taken_back", "reset", "ended")
+"""The only kinds that can follow then. Others become the end of the refresh, so that a story is not over with it."""
 
 
 @st.composite
@@ -715,8 +716,10 @@ def stories(draw: st.DrawFn) -> list[Record]:
     """Logs that a correct run can write, with snapshots at random places."""
     log, records = StepLogState("log"), list[Record]()
     for kind in ["claim", *draw(st.lists(st.sampled_from((*DRAWN, *OFTEN)), max_size=30))]:
-        if (log.refresh is not None and kind not in DURING_A_REFRESH) or (log.has_ended and kind != "claim"):
-            continue
+        if log.has_ended:
+            kind = "claim"
+        elif log.refresh is not None and kind not in DURING_A_REFRESH:
+            kind = draw(st.sampled_from(("taken_back", "reset")))
         record = DRAWN[kind](draw, log)
         if record is not None:
             log = log.apply(record, len(records))
