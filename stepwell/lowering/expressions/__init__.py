@@ -5,7 +5,7 @@ compares the two on edge values.) `emit` refuses an expression that it does not 
 
 `TABLE` has one entry for each expression class. A rule gets the node and the fragments of its children, in Spark's order. `HIGHER_ORDER` has
 the classes that take a function.
-docs/contributing.md says how to add a rule.
+docs/extending.md says how to add a rule.
 """
 
 from __future__ import annotations
