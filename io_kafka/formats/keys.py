@@ -44,7 +44,8 @@ HOW_KEYS_ARE_WRITTEN = "set 'key.format' as the producer writes its keys: string
 
 
 class Keys(NamedTuple):
-    """`columns`: of all messages, null where `present` is false (no key, or a refused one, which is in `faults`)."""
+    """The keys of a batch of messages, as columns. `columns`: of all messages, null where `present` is false (no key, or a refused one, which is
+    in `faults`)."""
 
     columns: list[pa.Array]
     present: Bools

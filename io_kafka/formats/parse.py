@@ -21,7 +21,8 @@ from io_kafka.formats.native_json import read_usual
 
 
 class Parsed(NamedTuple):
-    """`rows[i]` is message `at[i]`; `at` and the positions in `faults` ascend, and together are all messages."""
+    """What a batch of messages was read as. `rows[i]` is message `at[i]`; `at` and the positions in `faults` ascend, and together are all
+    messages."""
 
     rows: pa.RecordBatch
     at: Int64s

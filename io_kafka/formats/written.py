@@ -18,8 +18,9 @@ from io_kafka.formats.table import FORMATS
 
 @dataclass(frozen=True)
 class Written:
-    """`key_format`: that of keys, if it is not as it belongs to the format. `options`: the properties of the format that differ from their
-    defaults, by names. `patterns`: of dates and timestamps; without one, texts are those of `to_json`."""
+    """The format of an output, as circuits have it. `key_format`: that of keys, if it is not as it belongs to the format. `options`: the
+    properties of the format that differ from their defaults, by names. `patterns`: of dates and timestamps; without one, texts are those of
+    `to_json`."""
 
     format: OutputFormatName
     key_format: OutputKeyFormat | None

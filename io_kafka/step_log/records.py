@@ -170,7 +170,7 @@ class StepRecord(RecordBase, PartWithLater):
 
 
 class CheckpointIntent(RecordBase):
-    """`placed`: which worker owns which slots in this version."""
+    """The record before the freeze of a checkpoint. `placed`: which worker owns which slots in this version."""
 
     kind: Literal["checkpoint_intent"] = "checkpoint_intent"
     version: VersionId

@@ -336,7 +336,7 @@ class StepLogState(LogValue):
         )
 
     def _without_topics(self, gone: Set[str]) -> StepLogState:
-        """Returns the state without what is known of these topics as inputs. A field that tells something of each input topic is named here."""
+        """Returns the state without what is known of these topics as inputs. Each field that has an entry for each input topic is named here."""
         return replace(
             self,
             topics={name: topic for name, topic in self.topics.items() if name not in gone},

@@ -26,7 +26,8 @@ WHAT_TO_DO = (
 def open_transaction_checks(
     topics: Topics, names: Collection[str], wait: Callable[[float], None] = time.sleep
 ) -> list[Check]:
-    """A check for each partition of these topics whose last stable offset stays behind its end. What cannot be asked is told by other checks."""
+    """Returns a check for each partition of these topics whose last stable offset stays behind its end. Other checks report what cannot be
+    asked."""
     try:
         before = undecided_parts(topics, names)
         if not before:

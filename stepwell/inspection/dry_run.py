@@ -41,8 +41,8 @@ class NodeLine:
 
 @dataclass(frozen=True)
 class ViewDescription:
-    """`nodes` are what the view computes from its sources and from other views. `shared` nodes were shown with an earlier
-    view and are not repeated. `retracts` says why the view can retract rows. It is empty if it cannot."""
+    """What `dry-run` shows of a view. `nodes` are what the view computes from its sources and from other views. `shared` nodes were shown with
+    an earlier view and are not repeated. `retracts` says why the view can retract rows. It is empty if it cannot."""
 
     name: str
     kind: str
@@ -58,8 +58,8 @@ class ViewDescription:
 
 @dataclass(frozen=True)
 class ProjectDescription:
-    """`fingerprint` is that of the circuit, by which state is recognised. It is empty if something is not supported. `notes` are about sources,
-    temporary views and statements that define nothing; those about views are with the views."""
+    """What `dry-run` shows of a project. `fingerprint` is that of the circuit, by which state is recognised. It is empty if something is not
+    supported. `notes` are about sources, temporary views and statements that define nothing; those about views are with the views."""
 
     views: tuple[ViewDescription, ...]
     unread_sources: tuple[str, ...]

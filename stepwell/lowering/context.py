@@ -59,7 +59,7 @@ class Lowering:
     """The state of lowering one plan into `builder`. `plan` is the given one without the subqueries that stand for a value; references to
     columns whose ids are in `values` stand in their place.
 
-    `analysed` tells what the user wrote, as opposed to what the optimiser made of it.
+    `analysed` says what the user wrote, as opposed to what the optimiser made of it.
     `leaf` maps a LogicalRDD or LocalRelation of this plan to the circuit node that holds its rows.
     `observed` and `latest`: by the identity of a withWatermark's node, its rows and its LatestTime node (rules/event_time.py).
     `unread_orders`: by the identity of a Sort, the kind of the node above it that has to read its order and has not done so yet.

@@ -33,8 +33,8 @@ from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView
 
 @dataclass
 class Lowered:
-    """`circuit` holds what could be lowered. It may be run only if `errors` is empty. `notes` are by view, and are for
-    `dry-run`."""
+    """What became of a project that was lowered. `circuit` holds what could be lowered. It may be run only if `errors` is empty. `notes` are by
+    view, and are for `dry-run`."""
 
     circuit: Circuit
     errors: list[ProjectError] = field(default_factory=list)

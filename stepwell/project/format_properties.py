@@ -69,7 +69,8 @@ class Properties(Protocol):
 
 @dataclass(frozen=True)
 class TableOfSource:
-    """`payload`: the columns of `schema` that values have. `root`: the project's folder, in which a property may name a file."""
+    """The declared table of a source, as its format has to know it. `payload`: the columns of `schema` that values have. `root`: the project's
+    folder, in which a property may name a file."""
 
     payload: StructType
     schema: StructType
@@ -80,8 +81,9 @@ class TableOfSource:
 
 @dataclass(frozen=True)
 class FormatProperties:
-    """`own`: the names of the properties that mean something for the format, as the documents spell them. `source`: the encoding that they say.
-    `output`: checks the columns of an output, and gives the options of its format that differ from their defaults. Both raise ProjectError."""
+    """The properties that a format has in a project. `own`: the names of the properties that mean something for the format, as the documents
+    spell them. `source`: the encoding that they say. `output`: checks the columns of an output, and gives the options of its format that differ
+    from their defaults. Both raise ProjectError."""
 
     own: tuple[str, ...]
     source: Callable[[Properties, TableOfSource], Encoding]

@@ -32,7 +32,8 @@ OF_OUTPUTS = (FORMAT, KEY_FORMAT, REGISTRY, *(option.name for option in options_
 
 @dataclass(frozen=True)
 class FormatOfOutput:
-    """`registry` is there if the format has schemas. `key_format`: None is as it belongs to the format, so that one circuit has one form."""
+    """The format of an output. `registry` is there if the format has schemas. `key_format`: None is as it belongs to the format, so that one
+    circuit has one form."""
 
     name: OutputFormatName = "json"
     registry: RegistryAddress | None = None

@@ -57,7 +57,8 @@ UNIT_UNKNOWN = ": it is a timestamp of unknown unit, because it has no logical t
 
 @dataclass(frozen=True)
 class Conversion:
-    """`raw`: as what the JSON is read, by `read` where it is read one message at a time. `convert`: None if that is the column."""
+    """How a column is made of what JSON has for it. `raw`: as what the JSON is read, by `read` where it is read one message at a time.
+    `convert`: None if that is the column."""
 
     raw: pa.DataType
     read: Reader
@@ -66,8 +67,9 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Manner:
-    """`numeric`: whether decimals are read as numbers (`decimal.format` = NUMERIC). Otherwise they are read as text, and whatever the converter
-    writes becomes text. `patterns`: of dates and timestamps, where the schema says that they are text, or says nothing."""
+    """What the table says of how its values are read. `numeric`: whether decimals are read as numbers (`decimal.format` = NUMERIC). Otherwise
+    they are read as text, and whatever the converter writes becomes text. `patterns`: of dates and timestamps, where the schema says that they
+    are text, or says nothing."""
 
     numeric: bool
     patterns: Patterns
