@@ -5,11 +5,12 @@ It is a function of the two plan documents and a few facts. Nothing is read from
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.chosen_comparison import compare
+from coordinator.revisions.columns_had import outputs_after
 from coordinator.revisions.comparison import Comparison
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import PlanFacts
@@ -26,7 +27,7 @@ class Planned:
     """`refusals`: all of them, each once. `kept_with_state`: how many of the `with_state` nodes of the revision in force keep their state.
     `kept_share`: that share of the state, by what `share_of` says. `rows`: how many messages and rows of state are read at most, each
     once; None if unknown. `disk_bytes`: about how much more disk is needed until the change is settled; None if unknown. `gradual`: what differs
-    leaves in several steps."""
+    leaves in several steps. `is_in_force`: the revision in force is this project, with the lines of its files and all policies."""
 
     sources: tuple[SourcePlan, ...]
     views: tuple[ViewPlan, ...]
@@ -39,6 +40,7 @@ class Planned:
     rows: int | None
     disk_bytes: int | None
     gradual: bool
+    is_in_force: bool
 
     @property
     def is_nothing(self) -> bool:
@@ -62,6 +64,7 @@ class Planned:
     def to_json(self) -> dict[str, Any]:
         return {
             "is_nothing": self.is_nothing,
+            "is_in_force": self.is_in_force,
             "can_be_applied": self.can_be_applied,
             "sources": [source.to_json() for source in self.sources],
             "views": [view.to_json() for view in self.views],
@@ -106,7 +109,14 @@ def planned_of(comparison: Comparison) -> Planned:
         rows=None if refusals else _rows(comparison),
         disk_bytes=_disk_bytes(comparison, views),
         gradual=comparison.chosen.gradual,
+        is_in_force=_is_in_force(comparison),
     )
+
+
+def _is_in_force(comparison: Comparison) -> bool:
+    before, now = comparison.before, replace(comparison.now, outputs=outputs_after(comparison))
+    same_rows = before.circuit.fingerprint == now.circuit.fingerprint and before.revisions == now.revisions
+    return same_rows and (before.inputs, before.outputs, before.places) == (now.inputs, now.outputs, now.places)
 
 
 def _too_many(comparison: Comparison) -> list[PlanRefusal]:

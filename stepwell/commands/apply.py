@@ -63,6 +63,9 @@ def apply(
         client = ControlClient(project.state_folder)
         _refuse_now(client)
         look = _shown_plan(project, chosen, as_json=as_json)
+        if look.planned.is_nothing and look.planned.is_in_force:
+            _show_in_force(client, look, as_json=as_json)
+            return
         if not (look.planned.is_nothing or yes):
             _ask_user(as_json=as_json)
         status = client.status()
@@ -121,6 +124,16 @@ def _shown_plan(project: Project, chosen: Chosen, *, as_json: bool) -> PlanLook:
     return look
 
 
+def _show_in_force(client: ControlClient, look: PlanLook, *, as_json: bool) -> None:
+    """The end of a command that has nothing to ask of the service. Another revision for the same project would only be another number."""
+    _show_status(
+        client.status(),
+        look,
+        as_json=as_json,
+        lines=[f"revision {look.number} is this project already: nothing to apply"],
+    )
+
+
 def _ask_user(*, as_json: bool) -> None:
     """Ends the command unless the user agrees. With --json the plan was not shown."""
     if as_json or not sys.stdin.isatty():
@@ -147,17 +160,22 @@ def _answer(client: ControlClient, look: PlanLook, *, hold: bool) -> dict[str, A
 
 def _show_end(status: Mapping[str, Any], look: PlanLook, expected: AwaitedTransition, *, as_json: bool) -> None:
     """The last lines. A transition that waits for the user although nobody has asked for that has an exit code of its own."""
-    if as_json:
-        from stepwell.inspection.revision_text import revision_json
-
-        answer = {name: status[name] for name in ("revision", "transition", "transition_last")}
-        show({"plan": revision_json(look.planned, look.number), **answer}, as_json=True, text="")
-    else:
-        for line in _end_lines(status, look, expected):
-            out.print(escape(line))
+    _show_status(status, look, as_json=as_json, lines=_end_lines(status, look, expected))
     transition = status["transition"]
     if expected.stands_still(status) and not (expected.hold and transition["phase"] in ("held", "ready")):
         raise typer.Exit(int(ExitCode.STATE))
+
+
+def _show_status(status: Mapping[str, Any], look: PlanLook, *, as_json: bool, lines: list[str]) -> None:
+    """The plan and the status for programs, or the lines for people, who have seen the plan."""
+    from stepwell.inspection.revision_text import revision_json
+
+    if as_json:
+        answer = {name: status[name] for name in ("revision", "transition", "transition_last")}
+        show({"plan": revision_json(look.planned, look.number), **answer}, as_json=True, text="")
+    else:
+        for line in lines:
+            out.print(escape(line))
 
 
 def _end_lines(status: Mapping[str, Any], look: PlanLook, expected: AwaitedTransition) -> list[str]:

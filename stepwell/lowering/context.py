@@ -31,6 +31,7 @@ from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit
 from stepwell.lowering.expressions.alternatives import ALTERNATIVES
 from stepwell.lowering.expressions.java_calls import JAVA_CALLS, functions_written
+from stepwell.lowering.lost_columns import refuse_lost_column
 from stepwell.lowering.relation import PlanOutput, Relation, pass_on
 from stepwell.lowering.subqueries import refuse_subqueries, take_out
 from stepwell.lowering.trees import (
@@ -312,6 +313,8 @@ class Lowering:
         def resolve(identifier: int) -> tuple[int, pa.DataType]:
             if identifier in self.values.ids:
                 return self.values.column(identifier, values, len(types))
+            if identifier not in columns:
+                refuse_lost_column(self._ancestors[0] if self._ancestors else self.plan, identifier)
             position = columns.index(identifier)
             return position, types[position]
 

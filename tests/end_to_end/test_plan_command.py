@@ -86,6 +86,23 @@ def test_a_plan_counts_what_is_there_and_changes_nothing(play: Playground, monke
     assert "numbers: read again from offset 0" in shown and "revision 1 -> 2" in shown
 
 
+def test_only_the_same_lines_are_the_project_in_force(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_in_force() -> tuple[bool, bool]:
+        found = json.loads(plan(play, monkeypatch, "--json").stdout)
+        return found["is_nothing"], found["is_in_force"]
+
+    begun(play)
+    project(play)
+    assert is_in_force() == (True, True)
+    play.resolve({"project.sql": "\n" + PROJECT.format(least=0, more="")}, {"stepwell.workers": 2})
+    assert is_in_force() == (True, False), "errors name lines, so a revision has them"
+    skips = PROJECT.replace("'subscribe' = '@in'", "'subscribe' = '@in', 'on.error' = 'skip'")
+    play.resolve({"project.sql": skips.format(least=0, more="")}, {"stepwell.workers": 2})
+    assert is_in_force() == (True, False), "the next messages are read otherwise"
+    play.resolve({"project.sql": PROJECT.format(least=3, more="")}, {"stepwell.workers": 2})
+    assert is_in_force() == (False, False)
+
+
 def test_messages_that_have_expired_are_named_by_partition(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     begun(play)
     play.topics.delete_below({TopicPartition(f"{play.prefix}in", 1): 6})

@@ -172,4 +172,17 @@ APPLIED = (
         ),
         ("tests/end_to_end/test_transitions.py::test_what_needs_messages_again_is_refused",),
     ),
+    Breakage(
+        "other-lines-are-the-same-project",
+        "A project whose definitions stand in other lines counts as the one in force, and its errors name the old lines.",
+        "what users are told",
+        (
+            Edit(
+                "coordinator/revisions/planned.py",
+                "(before.inputs, before.outputs, before.places) == (now.inputs, now.outputs, now.places)",
+                "(before.inputs, before.outputs) == (now.inputs, now.outputs)",
+            ),
+        ),
+        ("tests/end_to_end/test_plan_command.py::test_only_the_same_lines_are_the_project_in_force",),
+    ),
 )

@@ -241,4 +241,19 @@ FRONT_END = (
         (Edit("stepwell/project/refusals.py", 're.compile(r"^\\s*BEGIN\\b"', 're.compile(r"^BEGINS\\b"'),),
         ("tests/stepwell/test_help.py::test_clauses_of_other_engines[BEGIN SELECT 1; END]",),
     ),
+    Breakage(
+        "lost-columns-are-found-in-the-leaves",
+        "A column that Spark's optimiser has pruned counts as there, because a leaf has it.",
+        "an error is told",
+        (
+            Edit(
+                "stepwell/lowering/lost_columns.py",
+                "    if node.kind in _LISTS:\n",
+                "    if node.kind in ():\n",
+            ),
+        ),
+        (
+            "tests/stepwell/lowering/test_refusals.py::test_a_column_that_sparks_optimiser_has_lost_is_a_refusal_and_a_materialized_view_is_the_way_out",
+        ),
+    ),
 )

@@ -128,4 +128,19 @@ VARIANTS = (
         ),
         (f"{OF_EXPRESSIONS}::test_usual_parts_go_the_fast_way",),
     ),
+    Breakage(
+        "members-by-their-numbers",
+        "variant_explode numbers the members of an object from one.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/expressions/functions/variants.py",
+                "for position, (name, each) in enumerate(pairs)]",
+                "for position, (name, each) in enumerate(pairs, start=int(isinstance(value, dict)))]",
+            ),
+        ),
+        (
+            "tests/stepwell/lowering/test_against_spark.py::test_a_lowered_query_holds_what_spark_answers[variants: members as rows]",
+        ),
+    ),
 )

@@ -230,6 +230,16 @@ def test_a_change_that_costs_nothing_is_applied_unasked(line: CommandLine, plann
         assert "no output received a message because of it" in ended.out and len(loop.seen) == 1
 
 
+def test_the_project_that_is_in_force_is_not_applied_again(line: CommandLine, planned: Callable[..., None]) -> None:
+    planned(replace(NOTHING, is_in_force=True))
+    with playing(line) as loop:
+        ended = line.here("apply", "--yes")
+        assert ended.code == 0 and "revision 4 is this project already: nothing to apply" in ended.out
+        found = line.here("apply", "--yes", "--json").json
+        assert (found["revision"], found["transition"], found["plan"]["is_in_force"]) == (4, None, True)
+        assert loop.seen == []
+
+
 def test_a_plan_that_is_refused_is_shown_and_nothing_is_asked(line: CommandLine, planned: Callable[..., None]) -> None:
     planned(REFUSED)
     with playing(line) as loop:

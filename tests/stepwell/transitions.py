@@ -58,7 +58,7 @@ def a_plan(**changes: Any) -> Planned:
     view = ViewPlan(name="busy_routes", kind="rebuilt", place="views.sql:25", happens="rebuilt from filter up")
     found = Planned(
         sources=(), views=(view,), outputs=(), refusals=(), kept_with_state=983, with_state=1000, kept_share=0.983,
-        share_of="nodes", rows=217, disk_bytes=None, gradual=False,
+        share_of="nodes", rows=217, disk_bytes=None, gradual=False, is_in_force=False,
     )  # fmt: skip
     return replace(found, **changes)
 

@@ -1,4 +1,4 @@
-"""parse_json, variant_get and casts of variants. base/text/variants.py says what a variant is.
+"""parse_json, variant_get, variant_explode, to_variant_object and casts of variants. base/text/variants.py says what a variant is.
 
 A cast of a value follows Spark's `VariantGet.cast`: the kind that the value has is cast as in SQL, and a result of NULL is an error, or stays
 NULL where the cast is tried. NULL within a variant is NULL in every type but VARIANT.
@@ -285,4 +285,48 @@ def _to_variant(signature: Signature, values: pa.Array) -> pa.Array:
     return _variants([None if value is None else canonical_text(value) for value in values.to_pylist()])
 
 
-GENERIC: Mapping[str, GenericFunction] = {"parse_json": _parse_json, "to_variant": _to_variant, "variant_get": _get}
+def _object(signature: Signature, values: pa.Array) -> pa.Array:
+    """Makes variants of structs, maps and arrays. NULL within them is a JSON null."""
+    plain = _plain(values.type)
+    return _variants([None if value is None else canonical_text(plain(value)) for value in values.to_pylist()])
+
+
+def _plain(kind: pa.DataType) -> Callable[[Any], Value]:
+    """What makes a variant's value of a value of this type. NULL stays."""
+    if pa.types.is_map(kind):
+        item = _plain(kind.item_type)
+        return lambda pairs: None if pairs is None else {name: item(value) for name, value in pairs}
+    if pa.types.is_list(kind):
+        element = _plain(kind.value_type)
+        return lambda values: None if values is None else [element(value) for value in values]
+    if kind == VARIANT:
+        return lambda value: None if value is None else _values.of(value[FIELD])
+    if pa.types.is_struct(kind):
+        fields = [(field.name, _plain(field.type)) for field in kind]
+        return lambda row: None if row is None else {name: plain(row[name]) for name, plain in fields}
+    return lambda value: value
+
+
+def _entries(signature: Signature, variants: pa.StructArray) -> pa.Array:
+    """The rows of variant_explode: the members of an object in their order, or the elements of an array. Any other value has none."""
+    (column,) = variants.flatten()
+    rows = [None if text is None else _entries_of(_values.of(text)) for text in column.to_pylist()]
+    return pa.array(rows, signature.result)
+
+
+def _entries_of(value: Value) -> list[tuple[int, str | None, dict[str, str]]]:
+    pairs: list[tuple[str | None, Value]] = []
+    if isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, list):
+        pairs = [(None, element) for element in value]
+    return [(position, name, {FIELD: canonical_text(each)}) for position, (name, each) in enumerate(pairs)]
+
+
+GENERIC: Mapping[str, GenericFunction] = {
+    "parse_json": _parse_json,
+    "to_variant": _to_variant,
+    "to_variant_object": _object,
+    "variant_entries": _entries,
+    "variant_get": _get,
+}

@@ -32,7 +32,6 @@ ALTERNATIVES = {
     "CsvToStructs": Alternative("CAST(split(s, ',')[0] AS INT)", "quotes have no meaning there"),
     "StructsToCsv": Alternative("concat_ws(',', a, b)", "nothing is quoted, and NULLs are left out"),
     "schema_of_variant": Alternative("to_json(parse_json(s))", "its text shows what the value has"),
-    "ToVariantObject": Alternative("parse_json(to_json(struct(a, b)))", "its values are those of JSON"),
     "sentences": Alternative("split(s, '[^\\\\w]+')", "as one list of words"),
     "quote": Alternative("concat('\\'', replace(s, '\\'', '\\\\\\''), '\\'')"),
 }

@@ -1,7 +1,8 @@
-"""parse_json, variant_get, casts of variants, and what asks for a variant's null. base/text/variants.py says what a variant is."""
+"""What makes variants, takes parts of them, casts them and asks for a variant's null. base/text/variants.py says what a variant is."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -65,7 +66,11 @@ def cast_variant(operand: Fragment, target: pa.DataType, fail: bool) -> Fragment
 
 def cast_to_variant(node: TreeNode, operand: Fragment) -> Fragment:
     """CAST to VARIANT of a type whose values JSON has too. The others would need other kinds of values in variants."""
-    type_ = operand.type
+    _refuse_other_kinds(node, operand.type)
+    return generic("to_variant", VARIANT, operand)
+
+
+def _refuse_other_kinds(node: TreeNode, type_: pa.DataType) -> None:
     of_json = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_decimal, pa.types.is_float64, pa.types.is_string)
     if not any(is_one(type_) for is_one in of_json):
         raise unsupported_expression(
@@ -73,7 +78,32 @@ def cast_to_variant(node: TreeNode, operand: Fragment) -> Fragment:
             f"{sql_type(type_)} to VARIANT",
             "cast it to STRING or DOUBLE, or use parse_json(to_json(x)), whose values are those of JSON",
         )
-    return generic("to_variant", VARIANT, operand)
+
+
+def _object(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """Spark lets only structs, arrays and maps with keys of STRING through."""
+    (operand,) = arguments
+    for type_ in _scalars_within(operand.type):
+        _refuse_other_kinds(node, type_)
+    return generic("to_variant_object", VARIANT, operand)
+
+
+def _scalars_within(type_: pa.DataType) -> Iterator[pa.DataType]:
+    if not pa.types.is_nested(type_):
+        yield type_
+    elif type_ != VARIANT:
+        inner = [type_.item_type] if pa.types.is_map(type_) else [type_.field(n).type for n in range(type_.num_fields)]
+        for each in inner:
+            yield from _scalars_within(each)
+
+
+_ENTRY = pa.struct([("pos", pa.int32()), ("key", pa.string()), ("value", VARIANT)])
+
+
+def _entries(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
+    """The rows that variant_explode makes, as a list; see rules/generate.py."""
+    (operand,) = arguments
+    return generic("variant_entries", pa.list_(_ENTRY), operand)
 
 
 def _is_null(node: TreeNode, arguments: tuple[Fragment, ...]) -> Fragment:
@@ -95,4 +125,8 @@ JAVA_METHODS: dict[tuple[str, str], Rule] = {
 }
 """By the class and the method to which Spark's optimiser turns a function."""
 
-TABLE: dict[str, Rule] = {"VariantGet": strict(_get)}
+TABLE: dict[str, Rule] = {
+    "ToVariantObject": strict(_object),
+    "VariantExplode": strict(_entries),
+    "VariantGet": strict(_get),
+}

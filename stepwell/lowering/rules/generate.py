@@ -1,4 +1,4 @@
-"""Generate: several rows made of one (explode, posexplode, inline, stack and json_tuple; LATERAL VIEW, and LATERAL joins of generators).
+"""Generate: several rows made of one, by explode, posexplode, inline, stack, variant_explode and json_tuple, in SELECT and as LATERAL.
 
 A Map below computes the list, and the operator makes a row of each element. `stack` is a list of structs. `json_tuple` gives one row for each
 row, so it needs no operator: its values are elements of one list.
@@ -25,6 +25,7 @@ _LIST: Mapping[str, tuple[bool, bool]] = {
     "PosExplode": (True, False),
     "Inline": (False, True),
     "Stack": (False, True),
+    "VariantExplode": (False, True),
 }
 """Generators that become a list: whether the position is a column, and whether the fields of an element are."""
 
@@ -46,12 +47,10 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
         raise UnsupportedPlan(
             node.kind,
             f"the function {generator.kind}, which makes several rows of one, is not supported",
-            "Use explode(CAST(v AS ARRAY<VARIANT>)), or MAP<STRING, VARIANT> for an object"
-            if generator.kind.startswith("VariantExplode")
-            else "Use explode, posexplode, inline or stack",
+            "Use explode, posexplode, inline or stack",
         )
     position, fields = _LIST[generator.kind]
-    tree = _stack(generator, made) if generator.kind == "Stack" else generator.children[0]
+    tree = _collection(generator, made)
     below, (collection,) = context.compute(child, [tree])
     list_ = context.builder.types(below.node)[collection]
     if context.refusals and not (pa.types.is_list(list_) or pa.types.is_map(list_)):
@@ -70,6 +69,13 @@ def lower(context: Lowering, node: TreeNode) -> Relation:
         outer=bool(node["outer"]),
     )
     return context.add(generate, [*(output.id for output in kept), *(identifier for identifier, _ in made)])
+
+
+def _collection(generator: TreeNode, made: list[tuple[int, Any]]) -> TreeNode:
+    """The expression for the list or the map whose elements become rows."""
+    if generator.kind == "Stack":
+        return _stack(generator, made)
+    return generator if generator.kind == "VariantExplode" else generator.children[0]
 
 
 def _stack(generator: TreeNode, made: list[tuple[int, Any]]) -> TreeNode:

@@ -131,7 +131,17 @@ def variant(m: Maker) -> Made:
     outer = qualified(inner.columns[:-1], alias)
     items = [*((Expr(c.sql, c.type), c) for c in outer), *((expr, Column("", expr.type)) for expr in chosen)]
     where = (Expr(f"{value} IS NOT NULL", "boolean"),) if m.maybe(0.2) else ()
-    return m.made(items, Derived(inner.query, alias), where=where)
+    whole_rows = Derived(inner.query, alias)
+    if not m.maybe(0.3):
+        return m.made(items, whole_rows, where=where)
+    member = m.name("e")
+    items += [
+        (Expr(f"{member}.key", "string"), Column("", "string")),
+        (Expr(f"{member}.pos", "int"), Column("", "int")),
+    ]
+    items += [(Expr(f"{member}.value::string", "string"), Column("", "string"))]
+    function = m.chance.choice(("variant_explode", "variant_explode_outer"))
+    return m.made(items, Lateral(whole_rows, f", LATERAL {function}({value}) {member}", ()), where=where)
 
 
 def python_function(m: Maker) -> Made:

@@ -41,6 +41,7 @@ CASES = [
     *(f"to_json(cast({column} AS variant))" for column in ("s", "i", "b", "l", "o", "d", "m", "w", "q")), "cast(cast(m AS variant) AS string)", f"to_json(ifnull({_V}, s))", "to_json(cast(NULL AS variant))", "to_json(try_cast(s AS variant))", "cast(cast(10 div k AS variant) AS int)",
     f"transform(cast({_V} AS array<variant>), x -> try_cast(x AS int))", "cast(parse_json(cast(10 div k AS string)) AS int)", "try_cast(parse_json(cast(10 div k AS string)):a AS int)", "parse_json(concat('{\"a\":', 10 div k, '}')):a::string", "try_cast(parse_json(concat('{\"a\":', 10 div k, '}')):a AS array<int>)", "to_json(from_json(js, 'variant'))", "to_json(from_json(js, 'a VARIANT, b STRING'))", "to_json(from_json(js, 'ARRAY<VARIANT>'))", "to_json(from_json(nullif(js, concat('{\"a\":', right(js, length(js) - 5))), 'MAP<STRING, VARIANT>'))", "to_json(from_json(js, 'a VARIANT', map('mode', 'FAILFAST')))",
     f"to_json(from_json(js, '{_WIDE}'))", "parse_json('{\"b\": [1, 1.50, 1e300, null], \"a\": {\"x\": \"y\\'\"}}'):b[1]::string", "to_json(array(parse_json('1'), parse_json('\"x\"')))", "variant_get(parse_json('null'), '$', 'int')", "to_json(parse_json(NULL))", "try_variant_get(parse_json('[{\"a\": 1}]'), '$[0].a', 'int') + i",
+    "to_json(to_variant_object(struct(s, i, b, o, d, m, w, q)))", "to_json(to_variant_object(array(d, 1.5D, NULL)))", "to_json(to_variant_object(map(u, i)))", f"to_json(to_variant_object(array(struct({_V} AS v, map('b', 1, 'a', i) AS m))))",
 ]  # fmt: skip
 
 
@@ -292,7 +293,8 @@ def test_a_constant_has_the_kinds_of_its_numbers(oracle: Oracle) -> None:
         ("to_json(cast(f AS variant))", "FLOAT to VARIANT"),
         ("to_json(cast(ts AS variant))", "TIMESTAMP to VARIANT"),
         ("to_json(array(cast(dt AS variant)))", "DATE to VARIANT"),
-        ("to_json(to_variant_object(st))", "ToVariantObject"),
+        ("to_json(to_variant_object(struct(ts)))", "TIMESTAMP to VARIANT"),
+        ("to_json(to_variant_object(array(map('a', f))))", "FLOAT to VARIANT"),
         ("schema_of_variant(parse_json(js))", "schemaOfVariant"),
         ("to_json(try_variant_get(parse_json(js), '$', 'struct<a: int, A: int>'))", "two fields of one name"),
         ("to_json(variant_insert(parse_json(js), '$.a', 1))", "VariantInsert"),

@@ -139,6 +139,12 @@ VARIANT_QUERIES = {
         f"SELECT a, cast(v AS STRUCT<n: INT, l: ARRAY<DECIMAL(5, 2)>, z: STRING>) AS x, cast(v:l AS ARRAY<STRING>) AS y, "
         f"try_cast(v AS MAP<STRING, STRING>) AS z FROM {_ROWS}"
     ),
+    "members as rows": f"SELECT a, e.key, e.pos, e.value FROM {_ROWS}, LATERAL variant_explode(v) AS e",
+    "elements as rows, outer": f"SELECT a, e.* FROM {_ROWS}, LATERAL variant_explode_outer(v:l) AS e WHERE e.pos IS NULL OR e.pos > 0",
+    "neither members nor elements": f"SELECT a, e.* FROM {_ROWS}, LATERAL variant_explode_outer(v:s) AS e",
+    "objects of rows": (
+        f"SELECT a, to_variant_object(struct(s AS z, b AS y, map('m', v, 'k', NULL) AS x, array(a, NULL) AS w)) AS o FROM {_ROWS}"
+    ),
 }
 
 ONE_ZERO = "(SELECT * FROM u WHERE cast(d AS STRING) = '0.0')"
