@@ -56,7 +56,7 @@ class Answering:
                 return {"not_here": refused.message}
             kind, message, what_to_do = type(refused).__name__, refused.message, refused.what_to_do
             return {"refused": {"kind": kind, "message": message, "what_to_do": what_to_do}}
-        except Exception as fault:  # also a mistake of ours: it is reported where its trace is seen
+        except Exception as fault:  # also a mistake of ours: it is told where its trace is seen
             return {"not_here": f"it ended with {type(fault).__name__}"}
 
     def _of_files(self, project: Project, key: str) -> Answers:
