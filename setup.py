@@ -22,7 +22,7 @@ PACKAGE = "stepwell"
 ROOMS = ("base", "coordinator", "engine", "faults", "io_kafka", "protocols", "storage")
 EXTENSIONS = ("io_kafka.clients._native", "io_kafka.formats._json")
 """Reading without them costs more, and gives the same. So where there is no C compiler they are left out (io_kafka/clients/native.py and
-io_kafka/formats/usual.py)."""
+io_kafka/formats/native_json.py)."""
 
 FOR_THE_REPOSITORY = {"editable_wheel", "develop"}
 """Commands of setuptools for which the names stay as they are."""

@@ -51,10 +51,10 @@ class Thread(Protocol):
 
 @dataclass(frozen=True)
 class Outside:
-    """Times are in seconds. `monotonic` never goes back. `wall_clock` tells the seconds since 1970-01-01 UTC, and may jump.
+    """Times are in seconds. `monotonic` never goes back. `wall_clock` gives the seconds since 1970-01-01 UTC, and may jump.
     `random` returns 0 <= r < 1, and `new_id` returns a globally unique text.
 
-    `thread_clock` returns a function that tells the CPU seconds of the calling thread, to any thread while that one lives.
+    `thread_clock` returns a function that gives the CPU seconds of the calling thread, to any thread while that one lives.
     `lower_priority` makes the calling thread give way to others.
     `freeze_memory` excludes all objects that exist now from cyclic garbage collection, and `release_memory` includes them again.
     `give_back_memory` returns freed memory to the system."""

@@ -31,7 +31,7 @@ EVENTS = {
     "faults": {"reached"},
     "io_kafka": {"answered", "_answered"},
     "protocols": {"answered", "_installed"},
-    "stepwell": {"_claimed", "_received"},
+    "stepwell": {"_received"},
 }  # fmt: skip
 """Called when something has happened, most of them in a machine or in one of its phases."""
 

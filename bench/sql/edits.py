@@ -19,7 +19,7 @@ from engine.analysis.identity import Named
 from engine.analysis.project_match import match_projects, nodes_with_state
 from engine.analysis.release import ImplementationVersions, implementation_versions_of
 from engine.model.circuit import Circuit
-from stepwell.lowering.driver import survey
+from stepwell.lowering.driver import lower_with_errors
 from stepwell.planning.pipeline import source_table
 from stepwell.planning.plans import ResolvedProject
 
@@ -82,7 +82,7 @@ class Edited:
 
 
 def _named(project: ResolvedProject) -> Named:
-    lowered = survey(project)
+    lowered = lower_with_errors(project)
     assert not lowered.errors, lowered.errors[:3]
     inputs = tuple(InputTopic(source_table(source), "earliest", "fail", None) for source in project.sources)
     return named_project(Edited(lowered.circuit, inputs))

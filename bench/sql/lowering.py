@@ -55,7 +55,7 @@ def forms(suite: Suite, spark: SparkSession, names: Sequence[str] = ()) -> Itera
             found = list(refused.get(name, []) + refused.get("", []))
             circuit = None
             if name in views:
-                lowered = driver.survey(replace(project, views=(views[name],)))
+                lowered = driver.lower_with_errors(replace(project, views=(views[name],)))
                 found += lowered.errors
                 circuit = lowered.circuit
             elif not found:
@@ -70,7 +70,7 @@ def resolved(suite: Suite, spark: SparkSession) -> Iterator[tuple[ResolvedProjec
     with tempfile.TemporaryDirectory(prefix="stepwell-suite-") as folder:
         root = Path(folder)
         write_project(root, suite)
-        yield resolver.survey(load_project(root / "spark-pipeline.yml"), spark)
+        yield resolver.resolve_with_errors(load_project(root / "spark-pipeline.yml"), spark)
 
 
 def write_project(root: Path, suite: Suite) -> None:

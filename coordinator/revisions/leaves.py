@@ -20,7 +20,7 @@ from engine.model.rows import Source
 from io_kafka.formats import RecordFormat, TableFormat
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.table import FORMATS, format_of, reading_of
-from io_kafka.step_log.former_records import LeavesRecord
+from io_kafka.step_log.former_formats import LeavesRecord
 from io_kafka.step_log.leaves import Leaves, OutputLeaf, SourceLeaf
 
 NOT_NULL = " NOT NULL"

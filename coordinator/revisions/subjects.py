@@ -24,7 +24,7 @@ class Subject(NamedTuple):
 def subjects_of(topic: str, form: OutputFormat, name: OutputFormatName) -> list[Subject]:
     """Returns the subject of values, and that of keys if they have the format of values. There is none for a format without schemas. Raises
     FormatError."""
-    made = FORMATS[name].writes.made
+    made = FORMATS[name].writes.encoding_from
     if not isinstance(made, FromRegistry):
         return []
     found = [Subject(f"{topic}-value", made.value(form), made.kind)]

@@ -11,8 +11,8 @@ from collections.abc import Collection
 import structlog
 
 from coordinator.status import StatusBoard
+from io_kafka.clients.blocked_partitions import Undecided, blocked_partitions, undecided_parts
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.undecided import Undecided, that_stand_still, undecided_parts
 from io_kafka.offsets import TopicPartition
 
 _log = structlog.get_logger("coordinator.stepping.open_transactions")
@@ -30,7 +30,7 @@ class OpenTransactions:
     def look(self, names: Collection[str]) -> None:
         """Shows how many messages of these topics wait. Raises faults of Kafka."""
         now = undecided_parts(self._topics, names)
-        waiting, self._before = that_stand_still(self._before, now), now
+        waiting, self._before = blocked_partitions(self._before, now), now
         self._board.update(blocked={str(where): found.end - found.stable for where, found in sorted(waiting.items())})
         for where in sorted(waiting.keys() - self._told):
             _log.warning(

@@ -69,7 +69,7 @@ class Redividing:
             self._writer.log.append([record])
             _log.info("a step was larger than stepwell.step.bytes.max", step=record.step, rows=record.division.rows)
         again = _ends_within(given, given.again, kafka_reread)
-        cut = record if again is None else record.with_again_ends(self._writer.epoch, again)
+        cut = record if again is None else record.with_reread_ends(self._writer.epoch, again)
         if cut.again != record.again:
             record = cut
             self._writer.log.append([record])

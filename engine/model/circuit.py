@@ -5,7 +5,7 @@ Kafka and state: it can be pickled, it is stored beside the state as JSON, and t
 names inside a circuit: those of a node's output are `c0`, `c1`, ... A **handle** is the name of an input or output of the circuit.
 
 A node's output is a stream of Z-sets: its columns, and a weight. A node here is only data; what the engine does with it is in its module in
-`operators/`. `Node` is the closed union of all kinds. docs/contributing.md says how to add one.
+`operators/`. `Node` is the closed union of all kinds. docs/extending.md says how to add one.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ COMMON: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class NodePorts:
-    """`broker`: where clients connect. `controller`: where the nodes agree on metadata."""
+    """The ports of a node of a local cluster. `broker`: where clients connect. `controller`: where the nodes agree on metadata."""
 
     broker: int
     controller: int

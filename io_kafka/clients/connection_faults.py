@@ -23,7 +23,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError
 
-from io_kafka.clients.listening import addresses, what_listens, why_not_verified
+from io_kafka.clients.tls_probe import addresses, what_listens, why_not_verified
 from io_kafka.errors import (
     BrokerNotTrusted,
     BrokerUnreachable,

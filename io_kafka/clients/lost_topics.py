@@ -27,7 +27,8 @@ class Recreated:
 
 @dataclass(frozen=True)
 class LostTopics:
-    """`deleted`: the names of those of which there is none now. `recreated`: the others, by name. Both are in the order of the records."""
+    """The topics that were deleted, or created again, since the records named them. `deleted`: the names of those of which there is none now.
+    `recreated`: the others, by name. Both are in the order of the records."""
 
     deleted: tuple[str, ...]
     recreated: Mapping[str, Recreated]

@@ -28,8 +28,8 @@ _PLACE = re.compile(r"ProduceRequest for (?P<topic>\S+) \[(?P<partition>\d+)\]")
 
 
 class OpenTransaction:
-    """`ends` has the offset after the last message, by partition. `topics`: those that messages were produced for. `error` is the first error
-    that a delivery or a call reported, and `where` its partition."""
+    """What was produced in the transaction that is open. `ends` has the offset after the last message, by partition. `topics`: those that
+    messages were produced for. `error` is the first error that a delivery or a call reported, and `where` its partition."""
 
     def __init__(self, producer: Producer, flush_seconds_max: float) -> None:
         self.producer = producer

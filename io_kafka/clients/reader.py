@@ -174,7 +174,7 @@ class RangeReader:
             if total != before:
                 moved_at = self._settings.outside.monotonic()
             else:
-                self._judge(held, missing, self._settings.outside.monotonic() - moved_at)
+                self._raise_if_stalled(held, missing, self._settings.outside.monotonic() - moved_at)
             held.receive(sum(span.end - held.positions[span.where].reached for span in missing))
 
     def _bound(self, held: PositionedConsumer, ranges: Sequence[OffsetRange], bytes_max: int) -> set[TopicPartition]:
@@ -202,8 +202,9 @@ class RangeReader:
         held.pause(where for where in settled if held.positions[where].ahead_bytes > level + SURPLUS_BYTES_MAX)
         return settled
 
-    def _judge(self, held: PositionedConsumer, missing: Sequence[OffsetRange], still_s: float) -> None:
-        """Judges a read without progress for `still_s`. Raises OffsetGone if a log is too short, and ReadDeadline after `stall_s`."""
+    def _raise_if_stalled(self, held: PositionedConsumer, missing: Sequence[OffsetRange], still_s: float) -> None:
+        """Ends a read that has made no progress for `still_s`, if that is too long: raises OffsetGone if a log is too short, and ReadDeadline
+        after `stall_s`."""
         late = still_s > self._stall_s
         if still_s > CONNECT_SECONDS_MAX and (refusal := held.reports.refusal()) is not None:
             raise refusal

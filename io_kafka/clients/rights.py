@@ -1,9 +1,8 @@
 """What the user of the settings may do on a broker with an authorizer, and how to grant what is missing.
 
-Guarantees: nothing is created, written or fenced to find it out. Topics tell the operations that are allowed. A topic that is not there is
-"created" with `validate_only`. A transactional id is asked for with a timeout that no broker allows: the broker looks at the right first and
-at the timeout then, and touches nothing. A broker without an authorizer allows everything.
-"""
+Guarantees: nothing is created, written or fenced to find it out. The broker names the operations that are allowed on a topic. A topic that is
+not there is "created" with `validate_only`. A transactional id is asked for with a timeout that no broker allows: the broker looks at the right
+first and at the timeout then, and touches nothing. A broker without an authorizer allows everything."""
 
 from __future__ import annotations
 
@@ -32,7 +31,8 @@ ANSWER_SECONDS_MAX = 5.0
 
 @dataclass(frozen=True, order=True)
 class Right:
-    """`is_prefix`: of everything whose name begins like that."""
+    """An operation on a topic, a group or another resource of Kafka that a user may need. `is_prefix`: of everything whose name begins like
+    that."""
 
     kind: Kind
     name: str

@@ -175,7 +175,7 @@ def _refuse_unless_ours(name: str, value: str) -> None:
 
 
 def _refuse_unknown(chosen: dict[str, str]) -> None:
-    """Raises BadOption if librdkafka refuses an option. Only the construction of a client tells that, so one is made, which connects to nothing.
+    """Raises BadOption if librdkafka refuses an option. Only the construction of a client shows that, so one is made, which connects to nothing.
 
     librdkafka names one unknown option at a time. Each is set aside until the others are accepted.
     """

@@ -115,7 +115,7 @@ class TimeBound:
 
     def _search(self, within: _Bracket, stride: int, rows: int, ends: Mapping[TopicPartition, int]) -> _Bracket:
         """The bracket around the latest time before which there are at most `rows` messages, or one that ends full enough. `stride`: how far
-        from the low end the search begins, in milliseconds; 1 if nothing is known, which only tells messages of one time apart."""
+        from the low end the search begins, in milliseconds; 1 if nothing is known, which only separates messages of one time."""
         none, low, at_low, high, at_high = within
         starts = dict(at_low)
         for _ in range(PROBES_MAX):

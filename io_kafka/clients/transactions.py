@@ -240,7 +240,7 @@ class FencedLog:
 
     def _produce_records(self, transaction: OpenTransaction, records: Sequence[Record]) -> StepLogState:
         """Produces the log's records. Returns the state with them, which holds once the transaction is committed. Without records,
-        what is written may be written twice, because the log does not tell whether it was committed."""
+        what is written may be written twice, because the log does not show whether it was committed."""
         if not records:
             return self._state
         where = TopicPartition(self._log_topic, 0)

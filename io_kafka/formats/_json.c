@@ -1,4 +1,4 @@
-/* Reads JSON messages of the usual form into the buffers of Arrow columns. usual.py is the only caller, and parse.py reads every other message.
+/* Reads JSON messages of the usual form into the buffers of Arrow columns. native_json.py is the only caller, and parse.py reads every other message.
  *
  * A message is usual if it is one object in strict JSON and UTF-8, in which no declared column occurs twice and every declared column has a value
  * of its own kind. Whatever is doubtful is declined: the caller then reads that message as if this extension did not exist. So a message that

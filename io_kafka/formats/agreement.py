@@ -1,8 +1,8 @@
-"""Where a message's key and its value say one moment in texts of different precision.
+"""Decides whether a message's key and its value name one timestamp, in texts of different precision.
 
 By default a timestamp has milliseconds in a value of JSON or CSV, as `to_json` and `to_csv` have it. In a key it has microseconds, because two
-rows of one key would be one row of a compacted topic. A pattern may leave out more. So the two contradict each other only if the key's moment,
-written as the value's was, has another text.
+rows of one key would be one row of a compacted topic. A pattern may leave out more. So the two contradict each other only if the key's
+timestamp, written as the value's was, has another text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MILLISECOND_US = 1000
 
 
 def written_texts(column: pa.Array, pattern: str) -> pa.Array:
-    """The moments as a value has them; as they are if the pattern can only be read."""
+    """Returns the dates or timestamps as a value has them; as they are if the pattern can only be read."""
     kind = kind_of(column.type)
     assert kind is not None, f"{column.type} has no pattern"
     try:
@@ -31,7 +31,7 @@ def written_texts(column: pa.Array, pattern: str) -> pa.Array:
 
 
 def same_as_written(of_key: pa.Array, of_value: pa.Array, patterns: Patterns) -> Bools:
-    """The rows in which the value's moment is what a value whose moments are texts has of the key's. False where one is null."""
+    """Returns the rows in which the value's timestamp is what a text in a value has of the key's. False where one is null."""
     nowhere = np.zeros(len(of_key), np.bool_)
     kind = kind_of(of_key.type)
     if kind is None:
@@ -57,7 +57,7 @@ def are_different(one: pa.Array, other: pa.Array) -> Bools:
 
 
 def shown_cell(column: pa.Array, row: int) -> str:
-    """A value as a reason shows it. Python has no dates and moments outside of the years 1 to 9999: those are shown as JSON has them."""
+    """A value as a reason shows it. Python has no dates and times outside of the years 1 to 9999: those are shown as JSON has them."""
     try:
         return str(column[row])
     except (ValueError, OverflowError):

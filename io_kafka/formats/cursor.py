@@ -19,7 +19,8 @@ VARINT_BYTES_MAX = 10  # of a number of 64 bits, with seven of them in each byte
 
 
 class Cursor:
-    """`at`, `end`: of each message, in `data`. `faults`: why a message is malformed, by row."""
+    """A position in each of many messages, which move side by side. `at`, `end`: of each message, in `data`. `faults`: why a message is
+    malformed, by row."""
 
     def __init__(self, values: pa.Array, skip: int = 0) -> None:
         """`values`: binary without nulls, each of at least `skip` bytes, which are left out."""

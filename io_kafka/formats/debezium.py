@@ -20,7 +20,7 @@ from base.text.columns import nulls_of
 from base.text.patterns import NO_PATTERNS, Patterns
 from io_kafka.formats.encodings import MessagePart
 from io_kafka.formats.envelopes import ABOUT, DELETED_FLAG, MARKS, envelope_of, names_anywhere, why_no_object
-from io_kafka.formats.exact import Reader, RowReader, node_text, read_members, reader
+from io_kafka.formats.exact_json import Reader, RowReader, node_text, read_members, reader
 from io_kafka.formats.jackson import Malformed, Members, Node, parse_object
 from io_kafka.formats.parse import Parsed
 

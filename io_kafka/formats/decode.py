@@ -24,7 +24,7 @@ from base.text.columns import nulls_of
 from io_kafka.formats.agreement import are_different, same_as_written, shown_cell
 from io_kafka.formats.connect.read import tombstones_as_null
 from io_kafka.formats.encodings import MessagePart
-from io_kafka.formats.exact import nullable
+from io_kafka.formats.exact_json import nullable
 from io_kafka.formats.flattened import flagged_columns, has_flag, without_flag
 from io_kafka.formats.keys import Keys
 from io_kafka.formats.message_fields import MESSAGE_FIELDS
@@ -66,16 +66,18 @@ def decode(source: SourceFormat, records: TopicMessages, truncate: Truncate = "f
     if format_of(source.encoding).is_json and source.mode != "append":
         values = tombstones_as_null(values, source.payload)
     if source.mode == "append":
-        rows, faults = _append(source, values, metadata, of_records)
+        rows, faults = _append_rows(source, values, metadata, of_records)
     elif not source.keyed:
-        rows, faults, events = _stateless(source, values, truncate)
+        rows, faults, events = _changelog_rows(source, values, truncate)
     else:
-        images = _upserts(source, values) if source.mode == "upsert" else _changes(source, values, truncate)
+        images = (
+            _upsert_images(source, values) if source.mode == "upsert" else _changelog_images(source, values, truncate)
+        )
         events = images.events
-        needed = {
-            at: reason for at, reason in of_records.items() if not images.deleted[at]
-        }  # a deletion needs no such column
-        images = images._replace(columns=_whole(source, images.columns, metadata), faults={**needed, **images.faults})
+        # A deletion needs no such column.
+        needed = {at: reason for at, reason in of_records.items() if not images.deleted[at]}
+        columns = _with_metadata(source, images.columns, metadata)
+        images = images._replace(columns=columns, faults={**needed, **images.faults})
         rows, faults = _join_keys(source, parse_keys(source, keys), images, records.partitions, offsets)
     rejected = [
         Rejected(records.partitions[position].as_py(), offsets[position].as_py(), faults[position])
@@ -84,10 +86,13 @@ def decode(source: SourceFormat, records: TopicMessages, truncate: Truncate = "f
     return Decoded(rows, rejected, len(events.ignored))
 
 
-def _append(source: SourceFormat, values: pa.Array, metadata: Metadata, of_records: Faults) -> tuple[pa.Table, Faults]:
+def _append_rows(
+    source: SourceFormat, values: pa.Array, metadata: Metadata, of_records: Faults
+) -> tuple[pa.Table, Faults]:
+    """Mode append: (a row of weight 1 for each message, the messages that were refused). `of_records`: the faults of the metadata."""
     parsed = parse_values(source, values, source.payload)
     of_rows = {name: column.take(pa.array(parsed.at)) for name, column in metadata.items()}
-    columns = _whole(source, parsed.rows.columns, of_rows)
+    columns = _with_metadata(source, parsed.rows.columns, of_rows)
     faults = {**of_records, **dict(parsed.faults)}
     if source.limits:
         columns = fit_columns(columns, source.schema.names, source.limits, parsed.at, faults)
@@ -98,8 +103,8 @@ def _append(source: SourceFormat, values: pa.Array, metadata: Metadata, of_recor
     return _with_weights(columns, np.ones(np.count_nonzero(good), np.int64)), faults
 
 
-def _whole(source: SourceFormat, payload: list[pa.Array], metadata: Metadata) -> list[pa.Array]:
-    """All columns of the table, from those of the values and those of the records, which are equally long."""
+def _with_metadata(source: SourceFormat, payload: list[pa.Array], metadata: Metadata) -> list[pa.Array]:
+    """Returns all columns of the table: those of the payload, with those of the records between them, which are equally long."""
     if not source.metadata:
         return payload
     of_values, of_records = iter(payload), dict(source.metadata)
@@ -130,7 +135,9 @@ def _envelope(source: SourceFormat, before: pa.Schema) -> pa.Schema:
     return pa.schema([*images, pa.field("op", pa.string(), nullable=False)])
 
 
-def _stateless(source: SourceFormat, values: pa.Array, truncate: Truncate) -> tuple[pa.Table, Faults, TableEvents]:
+def _changelog_rows(source: SourceFormat, values: pa.Array, truncate: Truncate) -> tuple[pa.Table, Faults, TableEvents]:
+    """Mode changelog without a key: (the rows before changes with weight -1 and those after them with weight 1, the messages that were refused,
+    those that are about no single row)."""
     given = np.flatnonzero(~nulls_of(values))  # a tombstone follows its delete, which has said it all
     schema = _envelope(source, nullable(source.schema))
     parsed = parse_values(source, values.take(pa.array(given)), schema, MessagePart.ENVELOPE)
@@ -167,10 +174,12 @@ def _fit_image(source: SourceFormat, image: pa.Array, needed: Bools, at: Int64s,
 
 
 class Images(NamedTuple):
-    """What the values of keyed messages say, for all messages: the row, or that it is gone (then only the key columns
-    that the value itself names are set); `faults` are refused values. `columns` are those of the payload, until all are put together.
-    `events`: the messages that are of no row. `former`: the key before each update, as the value has it, null elsewhere; nothing if none is
-    known."""
+    """What the values of keyed messages say, with one entry for each message.
+
+    `columns`: the row, of the columns of the payload until those of the metadata are put between them. Of a message that deletes its row, only
+    the key columns that the value itself names are set. `deleted`: whether the message deletes its row. `faults`: the values that were refused.
+    `events`: the messages that are about no single row. `former`: the key columns before each update, as the value has them, and null for other
+    messages. It is empty if no value has an image before its change."""
 
     columns: list[pa.Array]
     deleted: Bools
@@ -179,19 +188,20 @@ class Images(NamedTuple):
     former: tuple[pa.Array, ...] = ()
 
 
-def _spread(columns: list[pa.Array], at: Int64s, count: int) -> list[pa.Array]:
-    """Columns of some messages -> of all `count` messages, null for the rest."""
+def _to_all_messages(columns: list[pa.Array], at: Int64s, count: int) -> list[pa.Array]:
+    """Returns columns of all `count` messages, which have those of the messages `at`, and null for the rest."""
     row_of = np.zeros(count, dtype=np.int64)
     missing = np.ones(count, dtype=np.bool_)
     row_of[at], missing[at] = np.arange(len(at)), False
     return [column.take(pa.array(row_of, mask=missing)) for column in columns]
 
 
-def _upserts(source: SourceFormat, values: pa.Array) -> Images:
+def _upsert_images(source: SourceFormat, values: pa.Array) -> Images:
+    """Mode upsert: each value is a row, and null deletes."""
     given = np.flatnonzero(~nulls_of(values))
     parsed = parse_values(source, values.take(pa.array(given)), flagged_columns(source))
     faults = {int(given[position]): reason for position, reason in parsed.faults}
-    columns = _spread(parsed.rows.columns, given[parsed.at], len(values))
+    columns = _to_all_messages(parsed.rows.columns, given[parsed.at], len(values))
     deleted = nulls_of(values)
     if has_flag(source):
         columns, flagged = without_flag(source, columns)
@@ -199,7 +209,8 @@ def _upserts(source: SourceFormat, values: pa.Array) -> Images:
     return Images(columns, deleted, faults)
 
 
-def _changes(source: SourceFormat, values: pa.Array, truncate: Truncate) -> Images:
+def _changelog_images(source: SourceFormat, values: pa.Array, truncate: Truncate) -> Images:
+    """Mode changelog with a key: each value is an envelope, whose `after` is the row."""
     given = np.flatnonzero(~nulls_of(values))
     schema = _envelope(source, nullable(_key_schema(source)))
     parsed = parse_values(source, values.take(pa.array(given)), schema, MessagePart.ENVELOPE)
@@ -217,11 +228,17 @@ def _changes(source: SourceFormat, values: pa.Array, truncate: Truncate) -> Imag
     deleted = nulls_of(values)
     deleted[at[deletes]] = True
     former = _of_updates(list(old.values()), ops) if before.null_count < len(before) else []
-    return Images(_spread(columns, at, len(values)), deleted, faults, events, tuple(_spread(former, at, len(values))))
+    return Images(
+        _to_all_messages(columns, at, len(values)),
+        deleted,
+        faults,
+        events,
+        tuple(_to_all_messages(former, at, len(values))),
+    )
 
 
 def _of_updates(keys: list[pa.Array], ops: pa.Array) -> list[pa.Array]:
-    """The keys before the changes, null but for those of updates."""
+    """Returns the keys before the changes, which are null for a change that is no update."""
     updated = pa.array(is_op(ops, {"u"}))
     return [pc.if_else(updated, key, pa.scalar(None, key.type)) for key in keys]
 
@@ -268,7 +285,7 @@ def _complete_by_keys(
         index = source.schema.get_field_index(name)
         own = columns[index]
         differ = are_different(of_key, own) & keys.present
-        if differ.any() and format_of(source.encoding).moments_are_texts:
+        if differ.any() and format_of(source.encoding).datetimes_are_texts:
             differ &= ~same_as_written(of_key, own, source.patterns)
         for position in np.flatnonzero(differ):
             shown = f"{shown_cell(of_key, int(position))} in the message's key, {shown_cell(own, int(position))} in its value"

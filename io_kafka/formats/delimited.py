@@ -31,7 +31,7 @@ from io_kafka.formats import javatext
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.encodings import Csv
 from io_kafka.formats.parse import Parsed
-from io_kafka.formats.whole import without_faults
+from io_kafka.formats.without_faults import without_faults
 
 QUOTE, ESCAPE = '"', "\\"
 VALUE_CHARACTERS_SHOWN = 60

@@ -56,7 +56,7 @@ def _text_written(encoding: Text, output: OutputFormat, columns: list[pa.Array],
 
 CSV = Format(
     name="csv",
-    moments_are_texts=True,
+    datetimes_are_texts=True,
     is_json=False,
     columns_by_name=False,
     reads=(
@@ -72,7 +72,7 @@ CSV = Format(
     ),
     writes=Writing(
         encoding=Csv,
-        made=FromOptions(options=_CSV_OPTIONS, encoding=_csv),
+        encoding_from=FromOptions(options=_CSV_OPTIONS, encoding=_csv),
         values=_csv_written,
         changes=None,
         keys=written_keys,
@@ -84,7 +84,7 @@ CSV = Format(
 
 TEXT = Format(
     name="text",
-    moments_are_texts=False,
+    datetimes_are_texts=False,
     is_json=False,
     columns_by_name=False,
     reads=(
@@ -100,7 +100,7 @@ TEXT = Format(
     ),
     writes=Writing(
         encoding=Text,
-        made=FromOptions(options=(), encoding=_text),
+        encoding_from=FromOptions(options=(), encoding=_text),
         values=_text_written,
         changes=None,
         keys=written_keys,

@@ -5,12 +5,10 @@ No field has a default, so that a new format has to say each of them. A function
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from base.options import OutputFormatName, OutputKeyFormat
@@ -19,7 +17,7 @@ from io_kafka.formats.encodings import KeyFormat, MessagePart
 from io_kafka.formats.parse import Parsed
 from io_kafka.formats.spec import OutputFormat, SourceFormat
 
-Ops: TypeAlias = npt.NDArray[np.str_]
+Ops: TypeAlias = list[str]
 """The op of each change: c if there is no image before it, d if there is none after it, else u."""
 
 ColumnsKnownBy = Literal["name", "number", "place"]
@@ -81,15 +79,16 @@ class FromRegistry(Generic[E]):
 class Writing(Generic[E]):
     """How the rows of outputs become messages.
 
-    `values`: the columns as values; not written are the rows that the last argument says, if it is there. `changes`: the images before and after
-    of each change, and its op; None if the format has no changelog. `keys`: the key columns in the format `keys_as`, which keys
-    have if nothing else is said. `says_every_row`: whether every row has a message. If not, these functions raise Unwritable for the others.
-    `columns_known_by`: of values."""
+    `encoding_from`: from what the encoding of an output follows. `values(encoding, output, columns, deleted)`: one value per row; those of
+    deleted rows are never used. `changes(encoding, output, before, after, ops)`: one value per change, from its images and its op; None if the
+    format has no changelog. `keys(encoding, output, columns)`: one key per row in the format `keys_as`, which keys have if nothing else is said.
+    `says_every_row`: whether every row has a message. If not, these functions raise Unwritable for the others. `columns_known_by`: how consumers
+    find a column in a value."""
 
     encoding: type[E]
-    made: FromOptions[E] | FromRegistry[E]
+    encoding_from: FromOptions[E] | FromRegistry[E]
     values: Callable[[E, OutputFormat, list[pa.Array], pa.Array | None], pa.Array]
-    changes: Callable[[E, OutputFormat, Sequence[pa.StructArray], Ops], pa.Array] | None
+    changes: Callable[[E, OutputFormat, pa.StructArray, pa.StructArray, Ops], pa.Array] | None
     keys: Callable[[E, OutputFormat, list[pa.Array]], pa.Array]
     keys_as: OutputKeyFormat
     says_every_row: bool
@@ -98,12 +97,13 @@ class Writing(Generic[E]):
 
 @dataclass(frozen=True)
 class Format:
-    """`name`: as the property `format` has it. `moments_are_texts`: dates and timestamps are texts, so that patterns say their form, and a
-    timestamp has milliseconds without one. `is_json`: a tombstone may be within a wrapper of Connect. `columns_by_name`: a message
-    names its columns, so that one that is declared later changes nothing of the others. `reads`: the ways to read it."""
+    """All that the project knows of one format. `name`: as the property `format` has it. `datetimes_are_texts`: dates and timestamps are texts,
+    so that patterns say their form, and a timestamp has milliseconds without one. `is_json`: a tombstone may be within a wrapper of Connect.
+    `columns_by_name`: a message names its columns, so that one that is declared later changes nothing of the others. `reads`: the ways to read
+    it."""
 
     name: OutputFormatName
-    moments_are_texts: bool
+    datetimes_are_texts: bool
     is_json: bool
     columns_by_name: bool
     reads: tuple[Reading[Any], ...]

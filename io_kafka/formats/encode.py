@@ -4,7 +4,7 @@ same messages.
 append: one message per row. upsert: the value is the row, or null if the key has no row any more. changelog:
 `{"before":..,"after":..,"op":..}` with op c, u or d. The key is the JSON object of the key columns, or null if no key is
 declared. A timestamp in it has microseconds if it needs them, because two rows of one key would be one row of a compacted topic. For the same
-reason it is in the output's pattern only if that tells all values apart.
+reason it is in the output's pattern only if different values have different texts in that.
 
 This module has the shapes, and the table of formats what writes a value. The key has a format of its own.
 """
@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.options import OutputKeyFormat
+from base.text.columns import nulls_of
+from io_kafka.formats.column_bytes import big_endian
 from io_kafka.formats.json_format import written_keys
-from io_kafka.formats.pieces import big_endian
 from io_kafka.formats.spec import OutputFormat, Unwritable
 from io_kafka.formats.table import writing_of
 
@@ -43,7 +44,7 @@ def encode(output: OutputFormat, rows: pa.Table) -> pa.Table:
 
 
 def _values(output: OutputFormat, columns: list[pa.Array], deleted: pa.Array | None = None) -> pa.Array:
-    """`deleted`: the rows of which the value is not written; None in mode append."""
+    """Returns one value per row. `deleted`: the rows of which the value is not written; None in mode append."""
     return writing_of(output.encoding).values(output.encoding, output, columns, deleted)
 
 
@@ -89,15 +90,15 @@ def _messages(output: OutputFormat, key: pa.Array, value: pa.Array) -> pa.Table:
 
 
 def _changelog(output: OutputFormat, before: pa.StructArray, after: pa.StructArray) -> pa.Table:
-    names = output.schema.names
-    images = [_with_names(image, names) for image in (before, after)]
-    absent = [np.asarray(pc.is_null(image).to_numpy(zero_copy_only=False)) for image in images]
-    assert not (absent[0] & absent[1]).any(), f"{output.handle}: a change with neither before nor after"
+    before, after = (_with_names(image, output.schema.names) for image in (before, after))
+    created, deleted = (nulls_of(image) for image in (before, after))
+    assert not (created & deleted).any(), f"{output.handle}: a change with neither before nor after"
     changes = writing_of(output.encoding).changes
     assert changes is not None, f"{output.handle}: the project was checked"
-    value = changes(output.encoding, output, images, np.select(absent, ["c", "d"], "u"))
-    keys = [_key(output, image.flatten()) for image in images]
-    return _messages(output, pc.if_else(pa.array(absent[1]), *keys), value)
+    ops = np.select([created, deleted], ["c", "d"], "u").tolist()
+    value = changes(output.encoding, output, before, after, ops)
+    old_key, new_key = (_key(output, image.flatten()) for image in (before, after))
+    return _messages(output, pc.if_else(pa.array(deleted), old_key, new_key), value)
 
 
 def _with_names(image: pa.StructArray, names: list[str]) -> pa.StructArray:

@@ -26,8 +26,8 @@ DEPTH_MAX = 3
 
 @dataclass(frozen=True)
 class Envelope:
-    """`all_of`, `any_of`: the names by which it is known; `mark` is the rarest of them. `about`: what it says of a change beside its row. A
-    table of rows may have columns of these names too."""
+    """A kind of envelope in which a program sends changes. `all_of`, `any_of`: the names by which it is known; `mark` is the rarest of them.
+    `about`: what it says of a change beside its row. A table of rows may have columns of these names too."""
 
     mark: str
     all_of: frozenset[str]

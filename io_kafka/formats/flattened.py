@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from base.arrays import Bools
 from io_kafka.formats.envelopes import DELETED_FLAG
-from io_kafka.formats.exact import nullable
+from io_kafka.formats.exact_json import nullable
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.table import format_of
 from io_kafka.formats.table_events import is_op

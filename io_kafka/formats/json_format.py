@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from types import NoneType
 
@@ -79,15 +79,15 @@ def _written_values(
     return record(output.schema.names, columns, patterns=output.patterns)
 
 
-def _changes(encoding: None, output: OutputFormat, images: Sequence[pa.StructArray], ops: Ops) -> pa.Array:
-    before, after = (fragment(image, patterns=output.patterns) for image in images)
-    parts = ['{"before":', before, ',"after":', after, ',"op":"', pa.array(ops, pa.string()), '"}', ""]
+def _changes(encoding: None, output: OutputFormat, before: pa.StructArray, after: pa.StructArray, ops: Ops) -> pa.Array:
+    old, new = (fragment(image, patterns=output.patterns) for image in (before, after))
+    parts = ['{"before":', old, ',"after":', new, ',"op":"', pa.array(ops, pa.string()), '"}', ""]
     return pc.binary_join_element_wise(*parts)
 
 
 JSON = Format(
     name="json",
-    moments_are_texts=True,
+    datetimes_are_texts=True,
     is_json=True,
     columns_by_name=True,
     reads=(
@@ -112,7 +112,7 @@ JSON = Format(
     ),
     writes=Writing(
         encoding=NoneType,
-        made=FromOptions(options=(), encoding=_without_options),
+        encoding_from=FromOptions(options=(), encoding=_without_options),
         values=_written_values,
         changes=_changes,
         keys=written_keys,

@@ -25,7 +25,7 @@ from io_kafka.formats.connect.read import WantedColumns, parse_wrapped
 from io_kafka.formats.connect.registered import HEADER_BYTES
 from io_kafka.formats.debezium import column_reader
 from io_kafka.formats.encodings import MessagePart
-from io_kafka.formats.exact import RowReader, read_members
+from io_kafka.formats.exact_json import RowReader, read_members
 from io_kafka.formats.jackson import Malformed, Members, Node, has_lone_surrogates, parse, render_node, text_of
 from io_kafka.formats.parse import Parsed
 from io_kafka.formats.parse import parse as parse_all
@@ -44,7 +44,8 @@ HOW_KEYS_ARE_WRITTEN = "set 'key.format' as the producer writes its keys: string
 
 
 class Keys(NamedTuple):
-    """`columns`: of all messages, null where `present` is false (no key, or a refused one, which is in `faults`)."""
+    """The keys of a batch of messages, as columns. `columns`: of all messages, null where `present` is false (no key, or a refused one, which is
+    in `faults`)."""
 
     columns: list[pa.Array]
     present: Bools

@@ -36,7 +36,7 @@ def row_elsewhere(key: str, partition: int) -> str:
 
 
 class MovedKeys:
-    """`which`: the messages that change a key. `former`: the key columns before each of them."""
+    """The updates that give a row another key. `which`: the messages that change a key. `former`: the key columns before each of them."""
 
     def __init__(self, which: Bools, former: list[pa.Array]) -> None:
         self.which, self.former = which, former

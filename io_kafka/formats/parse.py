@@ -1,8 +1,8 @@
 """Messages -> rows of a schema: fast for the usual messages, exact for all, and never a crash.
 
 Guarantee: `parse` gives for every message the same row or the same refusal as `parse_slowly`, which reads one message at a time exactly as
-Spark's `from_json`. The usual messages are read by an extension in C (`usual.py`), if it was built. Whatever is unusual about a message, or
-malformed, is left to the exact reader.
+Spark's `from_json`. The usual messages are read by an extension in C (`native_json.py`), if it was built. Whatever is unusual about a message,
+or malformed, is left to the exact reader.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from base.arrays import Int64s
 from base.text.patterns import NO_PATTERNS, Patterns
-from io_kafka.formats.exact import RowReader
+from io_kafka.formats.exact_json import RowReader
 from io_kafka.formats.jackson import Malformed
-from io_kafka.formats.usual import read_usual
+from io_kafka.formats.native_json import read_usual
 
 
 class Parsed(NamedTuple):
-    """`rows[i]` is message `at[i]`; `at` and the positions in `faults` ascend, and together are all messages."""
+    """What a batch of messages was read as. `rows[i]` is message `at[i]`; `at` and the positions in `faults` ascend, and together are all
+    messages."""
 
     rows: pa.RecordBatch
     at: Int64s

@@ -20,7 +20,7 @@ from io_kafka.formats.keys import Keys, in_either_form, keys_of, refuse_lone_sur
 from io_kafka.formats.parse import Parsed
 from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.table import reading_of
-from io_kafka.formats.whole import without_faults
+from io_kafka.formats.without_faults import without_faults
 
 _KEY_BYTES: dict[KeyFormat, int] = {"long": 8, "int": 4}
 

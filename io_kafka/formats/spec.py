@@ -135,9 +135,9 @@ class Rejected(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """`rows` keep the order of the messages; `rejected` is in that order too. Every message is in exactly one of them
-    (a Debezium update of a table without a key gives two rows, and so does one that changes a key; a tombstone of a changelog gives none).
-    `ignored`: the number of messages that say nothing of the table (table_events.py)."""
+    """What a batch of messages of a source gives. `rows` keep the order of the messages; `rejected` is in that order too. Every message is in
+    exactly one of them (a Debezium update of a table without a key gives two rows, and so does one that changes a key; a tombstone of a
+    changelog gives none). `ignored`: the number of messages that say nothing of the table (table_events.py)."""
 
     rows: pa.Table
     rejected: list[Rejected]

@@ -75,9 +75,9 @@ def name_of(ids: SchemaIds) -> OutputFormatName:
 
 def ids_of(name: OutputFormatName, value: int, key: int | None) -> SchemaIds:
     """The ids of the schemas of an output in the format of this name. See `SchemaIds`."""
-    made = FORMATS[name].writes.made
-    assert isinstance(made, FromRegistry), f"{name} has no schemas"
-    ids = made.encoding(value, key)
+    encoding_from = FORMATS[name].writes.encoding_from
+    assert isinstance(encoding_from, FromRegistry), f"{name} has no schemas"
+    ids = encoding_from.encoding(value, key)
     assert isinstance(ids, SchemaIds), f"{name}: {type(ids)} does not derive from SchemaIds"
     return ids
 
@@ -85,5 +85,5 @@ def ids_of(name: OutputFormatName, value: int, key: int | None) -> SchemaIds:
 def options_of_outputs() -> Iterator[Option]:
     """Yields the options that outputs have in all formats."""
     for each in FORMATS.values():
-        if isinstance(each.writes.made, FromOptions):
-            yield from each.writes.made.options
+        if isinstance(each.writes.encoding_from, FromOptions):
+            yield from each.writes.encoding_from.options

@@ -19,7 +19,7 @@ from base.text.type_names import ELEMENT
 
 
 class TextLimit(NamedTuple):
-    """`path` leads from the column's name to the text. `padded`: it is a CHAR."""
+    """The declared length of a CHAR or VARCHAR. `path` leads from the column's name to the text. `padded`: it is a CHAR."""
 
     path: tuple[str, ...]
     characters_max: int
@@ -35,7 +35,7 @@ class TextLimit(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """`too_long`: for each limit that a row exceeds, the limit and the rows."""
+    """Columns whose texts are as they are stored. `too_long`: for each limit that a row exceeds, the limit and the rows."""
 
     column: pa.Array
     too_long: list[tuple[TextLimit, Bools]]

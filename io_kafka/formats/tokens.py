@@ -77,7 +77,8 @@ class _Context:
 
 
 class Tokens:
-    """`current` is the token that was read last. Methods raise Malformed where Jackson raises, and can be called again after that."""
+    """The tokens of a text in JSON, as Jackson's parser gives them. `current` is the token that was read last. Methods raise Malformed where
+    Jackson raises, and can be called again after that."""
 
     def __init__(self, text: str, dialect: Dialect = FROM_JSON) -> None:
         self._text = text

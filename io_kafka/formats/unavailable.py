@@ -44,7 +44,8 @@ WHAT_TO_SET = "set REPLICA IDENTITY FULL on the table in PostgreSQL (in MySQL bi
 
 
 class Placeholder:
-    """`setting`: Debezium's unavailable.value.placeholder. Raises ValueError if it is no text for one."""
+    """The texts that stand for a value that Debezium did not send. `setting`: Debezium's unavailable.value.placeholder. Raises ValueError if it
+    is no text for one."""
 
     def __init__(self, setting: str) -> None:
         self.octets = bytes.fromhex(setting[len(HEX) :]) if setting.startswith(HEX) else setting.encode()

@@ -14,7 +14,7 @@ import pyarrow as pa
 from base.arrays import Bools, fill
 from base.text.columns import nulls_of
 from base.text.variants import Step
-from io_kafka.formats.usual import read_usual
+from io_kafka.formats.native_json import read_usual
 
 _LEAVES = frozenset(
     {

@@ -18,8 +18,9 @@ from io_kafka.formats.table import FORMATS
 
 @dataclass(frozen=True)
 class Written:
-    """`key_format`: that of keys, if it is not as it belongs to the format. `options`: the properties of the format that differ from their
-    defaults, by names. `patterns`: of dates and timestamps; without one, texts are those of `to_json`."""
+    """The format of an output, as circuits have it. `key_format`: that of keys, if it is not as it belongs to the format. `options`: the
+    properties of the format that differ from their defaults, by names. `patterns`: of dates and timestamps; without one, texts are those of
+    `to_json`."""
 
     format: OutputFormatName
     key_format: OutputKeyFormat | None
@@ -33,8 +34,8 @@ class Written:
     @property
     def _options(self) -> tuple[Option, ...]:
         """All that the format has."""
-        made = FORMATS[self.format].writes.made
-        return made.options if isinstance(made, FromOptions) else ()
+        encoding_from = FORMATS[self.format].writes.encoding_from
+        return encoding_from.options if isinstance(encoding_from, FromOptions) else ()
 
     def recorded_parts(self) -> dict[str, str]:
         """The parts that differ from their defaults, as the JSON form of circuits names them."""
@@ -52,11 +53,13 @@ class Written:
 
     def encoding(self, ids: Callable[[], SchemaIds]) -> OutputEncoding:
         """`ids`: what the registry has given for the schemas of the output, which is called if there are some."""
-        made = FORMATS[self.format].writes.made
-        if not isinstance(made, FromOptions):
+        encoding_from = FORMATS[self.format].writes.encoding_from
+        if not isinstance(encoding_from, FromOptions):
             return ids()
         given = dict(self.options)
-        encoding: OutputEncoding = made.encoding({each.name: given.get(each.name, each.usual) for each in made.options})
+        encoding: OutputEncoding = encoding_from.encoding(
+            {each.name: given.get(each.name, each.usual) for each in encoding_from.options}
+        )
         return encoding
 
     @property

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class RegistryAddress:
-    """`url` without a slash at its end. `auth`: `USER:PASSWORD` for basic authentication, which comes from the settings."""
+    """The address of a schema registry. `url` without a slash at its end. `auth`: `USER:PASSWORD` for basic authentication, which comes from the
+    settings."""
 
     url: str
     auth: str | None = field(default=None, repr=False)

@@ -27,7 +27,7 @@ class Reference(NamedTuple):
 
 
 class SchemaAnswer(NamedTuple):
-    """`kind`: AVRO, PROTOBUF or JSON, as the registry calls them."""
+    """A schema as a registry answers for its id. `kind`: AVRO, PROTOBUF or JSON, as the registry calls them."""
 
     kind: str
     text: str

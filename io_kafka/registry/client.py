@@ -70,8 +70,8 @@ class UnknownSchema(Exception):
 
 
 class RegisteredSchema(NamedTuple):
-    """`kind`: AVRO, PROTOBUF or JSON, as the registry calls them. `references`: (name, text) of the schemas that it refers to, each behind those
-    that it refers to itself."""
+    """A schema of a registry, with those that it refers to. `kind`: AVRO, PROTOBUF or JSON, as the registry calls them. `references`: (name,
+    text) of the schemas that it refers to, each behind those that it refers to itself."""
 
     kind: str
     text: str

@@ -39,8 +39,8 @@ def join_unknown(found: Iterable[UnknownSchemas]) -> tuple[UnknownSchemas, ...]:
 
 @dataclass(frozen=True)
 class Judgement:
-    """`recorded`: the ids that counted as unknown in the first run; None if this is the first run, in which the registry says it. `found`: those
-    that count as unknown now."""
+    """Which ids of schemas count as unknown in a range of messages. `recorded`: the ids that counted as unknown in the first run; None if this
+    is the first run, in which the registry says it. `found`: those that count as unknown now."""
 
     recorded: frozenset[int] | None
     found: set[int] = field(default_factory=set)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -79,32 +79,25 @@ class DivisionRecord(RecordBase, PartWithLater):
         """Returns the same step over other input: each range ends at `ends`. Less input is recorded if the messages have more bytes than a step
         may have, and more input if a view has an error over the rows up to here, which more rows may end."""
         ranges = tuple(r.with_end(ends.get(r.where, r.end)) for r in self.ranges)
-        return self.with_again_ends(epoch, {r.where: r.end for r in ranges}).model_copy(update={"ranges": ranges})
+        return self.with_reread_ends(epoch, {r.where: r.end for r in ranges}).model_copy(update={"ranges": ranges})
 
-    def with_again_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
+    def with_reread_ends(self, epoch: int, ends: Mapping[TopicPartition, int]) -> DivisionRecord:
         """Returns the same step, which reads again up to `ends` at most."""
         again = tuple(r.with_end(min(r.end, ends.get(r.where, r.end))) for r in self.again)
         return self.with_epoch(epoch).model_copy(update={"again": again})
 
     def is_shortening_of(self, before: DivisionRecord) -> bool:
         """Whether this record is equal to `before`, but for less input, of which there is still some."""
-        pairs = list(zip(self.ranges, before.ranges, strict=False))
         return (
             self._differs_in_ends(before)
-            and all(r.start <= r.end <= former.end for r, former in pairs)
-            and any(r.end < former.end for r, former in pairs)
+            and _is_shorter(self.ranges, before.ranges)
             and any(r.start < r.end for r in self.ranges)
         )
 
-    def reads_less_again(self, before: DivisionRecord) -> bool:
+    def rereads_less_than(self, before: DivisionRecord) -> bool:
         """Whether this record is equal to `before`, but reads less again."""
         ends = {r.where: r.end for r in self.again}
-        pairs = list(zip(self.again, before.again, strict=False))
-        return (
-            self == before.with_again_ends(self.epoch, ends)
-            and all(r.start <= r.end <= former.end for r, former in pairs)
-            and any(r.end < former.end for r, former in pairs)
-        )
+        return self == before.with_reread_ends(self.epoch, ends) and _is_shorter(self.again, before.again)
 
     def is_widening_of(self, before: DivisionRecord) -> bool:
         """Whether this record is equal to `before`, but for more input."""
@@ -127,3 +120,9 @@ class DivisionRecord(RecordBase, PartWithLater):
     def _differs_in_ends(self, before: DivisionRecord) -> bool:
         """Whether this record is equal to `before`, but for the epoch and the ends of its ranges."""
         return self == before.with_ends(self.epoch, {r.where: r.end for r in self.ranges})
+
+
+def _is_shorter(ranges: Sequence[InputRange], former: Sequence[InputRange]) -> bool:
+    """Whether none of the ranges ends after the former one at its place, and at least one ends before it. No range ends before its start."""
+    pairs = list(zip(ranges, former, strict=False))
+    return all(now.start <= now.end <= old.end for now, old in pairs) and any(now.end < old.end for now, old in pairs)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 FORMAT_VERSION: Literal[4] = 4
 """It grows when a record changes its meaning. A reader refuses records of a newer format. It reads all records of formats 2 and 3,
-and of format 1 what a full refresh needs (former_records.py)."""
+and of format 1 what a full refresh needs (former_formats.py)."""
 
 Natural = Annotated[int, Field(ge=0)]
 

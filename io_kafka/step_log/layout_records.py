@@ -125,8 +125,9 @@ PolicyPart = Annotated[FixedPart | DynamicPart, Field(discriminator="kind")]
 
 
 class LayoutRecord(RecordBase):
-    """`number` counts the layouts of a generation from 0 on. `shards`: into how many the slots are divided. `asked`: the number of workers
-    in the project's settings that was acted on last; None if they did not say one. `outcome`: why there is a new layout."""
+    """The record of a layout that is settled. `number` counts the layouts of a generation from 0 on. `shards`: into how many the slots are
+    divided. `asked`: the number of workers in the project's settings that was acted on last; None if they did not say one. `outcome`: why there
+    is a new layout."""
 
     kind: Literal["layout"] = "layout"
     number: Natural
@@ -221,8 +222,8 @@ class AutoBounds(Part):
 
 
 class LayoutAuto(RecordBase):
-    """`bounds`: None if users alone change the number of workers. `asked`: the bounds in the project's settings that were acted on last; None if
-    they did not say any. The last such record counts."""
+    """The record of the bounds between which Stepwell may choose the number of workers. `bounds`: None if users alone change the number of
+    workers. `asked`: the bounds in the project's settings that were acted on last; None if they did not say any. The last such record counts."""
 
     kind: Literal["layout_auto"] = "layout_auto"
     bounds: AutoBounds | None

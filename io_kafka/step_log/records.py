@@ -16,7 +16,7 @@ a newer version wrote it, would show as lost or doubled output much later.
     checkpoint_stored    the checkpoint store holds this version too, or an older one that is to be restored
     layout, layout_*     which worker owns which slots (layout_records.py)
     revision, revision_* the project that the state belongs to, and transitions between projects (revision_records.py)
-    circuit, leaves      the same in format 2 (former_records.py)
+    circuit, leaves      the same in format 2 (former_formats.py)
     table                rows of a batch table were written to a topic of Stepwell's own, up to these ends
     refresh              a full refresh has begun: the outputs are being emptied, to be rebuilt as this generation
     taken_back           tombstones were written to upsert topics, up to these ends
@@ -36,7 +36,7 @@ from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division_records import DivisionRecord as DivisionRecord
 from io_kafka.step_log.form import FORMAT_VERSION, Natural, Part, PartWithLater, RecordBase
 from io_kafka.step_log.form import TopicIdentity as TopicIdentity
-from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord, as_present
+from io_kafka.step_log.former_formats import CircuitRecord, Former, LeavesRecord, as_present
 from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn, Ownership
 from io_kafka.step_log.lost import StepLogUnreadable
 from io_kafka.step_log.revision_records import (
@@ -170,7 +170,7 @@ class StepRecord(RecordBase, PartWithLater):
 
 
 class CheckpointIntent(RecordBase):
-    """`placed`: which worker owns which slots in this version."""
+    """The record before the freeze of a checkpoint. `placed`: which worker owns which slots in this version."""
 
     kind: Literal["checkpoint_intent"] = "checkpoint_intent"
     version: VersionId

@@ -31,7 +31,7 @@ from io_kafka.step_log.revision_records import (
 
 
 class _TransitionRecords(Part):
-    """`before`: the revision that was in force when it began."""
+    """The records of the transition under way that every phase has. `before`: the revision that was in force when it began."""
 
     before: RevisionRecord
     intent: RevisionIntent

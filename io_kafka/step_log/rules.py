@@ -7,7 +7,7 @@ from typing import assert_never
 from base.version import VersionId
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.common_rules import is_ascending, why_not_topic
-from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
+from io_kafka.step_log.former_formats import CircuitRecord, Former, LeavesRecord
 from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn
 from io_kafka.step_log.layout_rules import why_not_layout, why_not_placed
 from io_kafka.step_log.records import (
@@ -180,7 +180,7 @@ def _why_not_division(log: LogValue, record: DivisionRecord) -> str | None:
         before = log.divisions[record.step]
         if record.is_shortening_of(before) or record.is_widening_of(before) or record.counts_more_than(before):
             return None
-        if record.reads_less_again(before):
+        if record.rereads_less_than(before):
             return None
         if record.epoch > before.epoch:
             return _why_not_recorded_again(log, record, before)

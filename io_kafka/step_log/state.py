@@ -18,8 +18,10 @@ them. So a log that was read to its end without an error is one that correct run
     division(s) ----> division(s) that counts the error rows of more nodes: rows of s gave an error. Of a node that has no error rows after the
     last step, the next division counts none.
 
-    revision(n): before division(0); or at a drained boundary whose checkpoint is complete, if the state can be continued as it is; in a log of
-    format 2, which has `circuit` and perhaps `leaves` in its place, also once at any time. The last one is in force
+    revision(n), of which the last one is in force:
+    - before division(0); or
+    - at a drained boundary whose checkpoint is complete, if the state can be continued as it is; or
+    - in a log of format 2, which has `circuit` and perhaps `leaves` in its place, once at any time
 
     revision_intent(n+1) ----> division(s) that fills, ... ----> revision_switch(n+1) ----> step(t) ----> revision_settled(n+1)
        ^ at a drained boundary                                      ^ likewise, when everything is filled     ^ when a checkpoint lacks the
@@ -61,7 +63,7 @@ from typing import Any, assert_never
 
 from base.version import VersionId
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
+from io_kafka.step_log.former_formats import CircuitRecord, Former, LeavesRecord
 from io_kafka.step_log.invariants import check_invariants
 from io_kafka.step_log.layout_records import LayoutAuto, LayoutIntent, LayoutRecord, LayoutTurn, Ownership
 from io_kafka.step_log.lost import StepLogUnreadable
@@ -142,13 +144,14 @@ class StepLogState(LogValue):
         reason = why_not(self, record)
         if reason is not None:
             raise BrokenStepLog(self.topic, offset, record.kind, record.epoch, reason)
-        after = self._with(record, offset)
+        after = self._after(record, offset)
         assert after is not self
         # It was made here; another `replace` would double the time.
         object.__setattr__(after, "offset_next", offset + 1)
         return after
 
-    def _with(self, record: Record, offset: int) -> StepLogState:
+    def _after(self, record: Record, offset: int) -> StepLogState:
+        """Returns the state after a record that can follow."""
         match record:
             case Claim():
                 return replace(self, claim=record, has_ended=False)
@@ -157,33 +160,15 @@ class StepLogState(LogValue):
             case DivisionRecord() if record.step in self.divisions:
                 return self._with_division_replaced(record)
             case DivisionRecord():
-                return replace(
-                    self,
-                    divisions=self.divisions.with_next(record),
-                    firsts=self._firsts_with(record),
-                    topics={**self.topics, **{topic.topic: topic for topic in record.topics}},
-                    grown=frozenset(record.grown),
-                    clock_us=self.clock_us if record.clock_us is None else record.clock_us,
-                    **self._present_by(record),
-                )
+                return self._with_division(record)
             case StepRecord():
-                ends = {**self.ends, **record.ends}
-                now = replace(self, step_records=self.step_records.with_next(record), ends=ends, errors=record.errors)
-                if not self.revisions.is_to_pass_on(record.step):
-                    return now
-                drained = self.divisions[record.step].filled
-                return replace(now, revisions=self.revisions.with_passed_on(record.step, drained), again={})
+                return self._with_step(record)
             case CheckpointIntent():
                 return replace(self, intent=record.version)._with_placed(record.version, record.placed)
-            case CheckpointComplete(version=version):
-                older = tuple(v for v in self.checkpoints if v.version < version.version)
-                now = replace(self, intent=None, checkpoints=(*older, version)[-CHECKPOINTS_KEPT:])
-                return now._with_placed(version, self.placed[version])
-            case CheckpointStored() if record.restores:
-                only = replace(self, stored=record, intent=None, checkpoints=(record.version,))
-                return only._with_placed(record.version, record.placed)
+            case CheckpointComplete():
+                return self._with_checkpoint(record.version)
             case CheckpointStored():
-                return replace(self, stored=record)
+                return self._with_stored(record)
             case LayoutRecord():
                 return replace(self, layout=record, rescale=None, turns=())
             case LayoutIntent():
@@ -197,9 +182,7 @@ class StepLogState(LogValue):
             case RevisionRecord():
                 return replace(self, revisions=self.revisions.with_revision(record), circuit=None, leaves=None)
             case RevisionIntent():
-                loads = {each.topic.topic: each for each in record.tables}
-                revisions = self.revisions.with_intent(record)
-                return replace(self, revisions=revisions, again={}, tables={**self.tables, **loads})
+                return self._with_intent(record)
             case RevisionSwitch():
                 return self._with_switch(record)
             case RevisionTurn():
@@ -217,8 +200,7 @@ class StepLogState(LogValue):
             case Refresh():
                 return replace(self, refresh=record)
             case TakenBack():
-                taken = {TopicPartition(e.topic, e.partition): e.offset for e in record.ends}
-                return replace(self, ends={**self.ends, **taken})
+                return self._with_taken_back(record)
             case Reset():
                 return self._reset(record)
             case Snapshot():
@@ -228,6 +210,50 @@ class StepLogState(LogValue):
                 return self._adopt(record.state)
             case _:
                 assert_never(record)
+
+    def _with_division(self, record: DivisionRecord) -> StepLogState:
+        return replace(
+            self,
+            divisions=self.divisions.with_next(record),
+            firsts=self._firsts_with(record),
+            topics={**self.topics, **{topic.topic: topic for topic in record.topics}},
+            grown=frozenset(record.grown),
+            clock_us=self.clock_us if record.clock_us is None else record.clock_us,
+            **self._present_by(record),
+        )
+
+    def _with_step(self, record: StepRecord) -> StepLogState:
+        """Returns the state with the output of a step. The step of a switch or of a drain also leads the transition on."""
+        ends = {**self.ends, **record.ends}
+        now = replace(self, step_records=self.step_records.with_next(record), ends=ends, errors=record.errors)
+        if not self.revisions.is_to_pass_on(record.step):
+            return now
+        drained = self.divisions[record.step].filled
+        return replace(now, revisions=self.revisions.with_passed_on(record.step, drained), again={})
+
+    def _with_checkpoint(self, version: VersionId) -> StepLogState:
+        """Returns the state in which all databases have this version. Of the former ones, those with a lower number stay."""
+        older = tuple(v for v in self.checkpoints if v.version < version.version)
+        now = replace(self, intent=None, checkpoints=(*older, version)[-CHECKPOINTS_KEPT:])
+        return now._with_placed(version, self.placed[version])
+
+    def _with_stored(self, record: CheckpointStored) -> StepLogState:
+        """Returns the state with what the checkpoint store has. After a restore, no other version can be opened."""
+        if not record.restores:
+            return replace(self, stored=record)
+        only = replace(self, stored=record, intent=None, checkpoints=(record.version,))
+        return only._with_placed(record.version, record.placed)
+
+    def _with_intent(self, record: RevisionIntent) -> StepLogState:
+        """Returns the state in which a transition is under way, whose loads of batch tables are there already."""
+        loads = {each.topic.topic: each for each in record.tables}
+        revisions = self.revisions.with_intent(record)
+        return replace(self, revisions=revisions, again={}, tables={**self.tables, **loads})
+
+    def _with_taken_back(self, record: TakenBack) -> StepLogState:
+        """Returns the state in which a refresh has written tombstones up to these ends."""
+        taken = {TopicPartition(e.topic, e.partition): e.offset for e in record.ends}
+        return replace(self, ends={**self.ends, **taken})
 
     def _with_switch(self, record: RevisionSwitch) -> StepLogState:
         """The next division starts where input was read again, in the partitions that only the next revision reads."""
@@ -310,7 +336,7 @@ class StepLogState(LogValue):
         )
 
     def _without_topics(self, gone: Set[str]) -> StepLogState:
-        """Returns the state without what is known of these topics as inputs. A field that tells something of each input topic is named here."""
+        """Returns the state without what is known of these topics as inputs. Each field that has an entry for each input topic is named here."""
         return replace(
             self,
             topics={name: topic for name, topic in self.topics.items() if name not in gone},

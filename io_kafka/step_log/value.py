@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from base.version import VersionId
 from io_kafka.offsets import TopicPartition
-from io_kafka.step_log.former_records import CircuitRecord, LeavesRecord
+from io_kafka.step_log.former_formats import CircuitRecord, LeavesRecord
 from io_kafka.step_log.layout_records import (
     HostsPart,
     LayoutAuto,

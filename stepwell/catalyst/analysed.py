@@ -21,9 +21,9 @@ _VIEW = "org.apache.spark.sql.catalyst.plans.logical.View"
 
 @dataclass(frozen=True)
 class Analysed:
-    """`ids` has the expression ids in the plan. `kinds` has the simple class names of its nodes and expressions, and `classes` also
-    those within fields that no tree shows. `views`: the names of the views that Spark has found for names in the query, and in turn
-    in theirs; with a database if they are not the session's own."""
+    """What the analysed plan of a query says of what the user wrote. `ids` has the expression ids in the plan. `kinds` has the simple class
+    names of its nodes and expressions, and `classes` also those within fields that no tree shows. `views`: the names of the views that Spark has
+    found for names in the query, and in turn in theirs; with a database if they are not the session's own."""
 
     ids: frozenset[int]
     kinds: frozenset[str]

@@ -22,8 +22,9 @@ WATERMARK = "EventTimeWatermark"
 
 @dataclass(frozen=True)
 class EventTimes:
-    """`delays_ms`: by the expression id of each column that is event time. `greatest`: of several watermarks the greatest is that of the query,
-    and not the least (spark.sql.streaming.multipleWatermarkPolicy = max)."""
+    """The event times of a query, and how its watermarks are combined. `delays_ms`: by the expression id of each column that is event time.
+    `greatest`: of several watermarks the greatest is that of the query, and not the least (spark.sql.streaming.multipleWatermarkPolicy =
+    max)."""
 
     delays_ms: Mapping[int, int] = field(default_factory=dict)
     greatest: bool = False

@@ -19,8 +19,6 @@ from base.text.months import MONTH, YEAR, YEAR_TO_MONTH
 from base.text.type_names import sql_type
 from base.text.variants import FIELD, VARIANT
 
-DECIMAL_DIGITS_MAX = 38  # the limit of Spark's decimals, and of decimal128
-
 
 class UnsupportedType(ValueError):
     """A Spark type has no form inside a circuit. `remedy`: what to write instead."""

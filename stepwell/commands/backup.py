@@ -62,7 +62,7 @@ def create(
         project = project_of(spec, conf)
         store = store_of(project)
         chosen = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ") if name is None else name
-        kept.object_of(project.name, chosen)  # a bad name is told before anything is stored
+        kept.object_of(project.name, chosen)  # a bad name is refused before anything is stored
         _have_stored(project)
         found = while_it_is_replaced(
             lambda: kept.create(store, project.name, chosen, stored_of(project.name, read_log(project))), is_last=True

@@ -111,10 +111,10 @@ def _checkpoint_text(status: dict[str, Any]) -> str:
 
 
 def _phase_text(status: dict[str, Any]) -> str:
-    since = status.get("kafka_away_since")
+    since = _if_sent(status, "kafka_away_since")
     if status["phase"] != WAITING_FOR_KAFKA or since is None:
         return str(status["phase"])
-    return f"{WAITING_FOR_KAFKA} since {_moment(since)} UTC: {escape(str(status['kafka_fault']))}"
+    return f"{WAITING_FOR_KAFKA} since {_time_text(since)} UTC: {escape(str(status['kafka_fault']))}"
 
 
 def _store_text(store: dict[str, Any]) -> str:
@@ -126,32 +126,42 @@ def _store_text(store: dict[str, Any]) -> str:
     return f"{escape(store['place'])}: {has}{behind}{late}, {size_text(store['uploaded_bytes'])} uploaded{fault}"
 
 
-def _moment(seconds: float) -> str:
+def _time_text(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _step_text(status: dict[str, Any]) -> str:
-    left = (
-        f", {status['steps_to_replay']:,} to replay" if status.get("steps_to_replay") else ""
-    )  # a service of the release before has none
+    left = f", {status['steps_to_replay']:,} to replay" if _if_sent(status, "steps_to_replay") else ""
     counts = (
         f"{status['steps_run']:,} run, {status['steps_replayed']:,} replayed{left}, {status['recoveries']:,} recoveries"
     )
     return f"{status['step']} ({counts})"
 
 
+def _if_sent(status: dict[str, Any], field: str) -> Any:
+    """Returns a field of the status; None from a service of an earlier release, which does not send it."""
+    return status.get(field)
+
+
 def status_table(status: dict[str, Any]) -> Table:
-    """The status as a table for users."""
+    """Returns the status as a table for users."""
     table = Table(show_header=False, box=None, padding=(0, 2))
+    for name, value in {**_usual_rows(status), **_rows_if_any(status)}.items():
+        table.add_row(f"[bold]{name}[/]", value)
+    return table
+
+
+def _usual_rows(status: dict[str, Any]) -> dict[str, RenderableType]:
+    """Returns the rows that every status has, by name."""
     times = status["last_step"]
-    rows: dict[str, RenderableType] = {
+    return {
         "pipeline": f"{status['pipeline']} (epoch {status['epoch']}, revision {status['revision']}, {_phase_text(status)})",
         "step": _step_text(status),
         "workers": ", ".join(f"{worker['pid']} on {worker['host']}" for worker in status["workers"]) or "-",
         "layout": shares_text(status["layout"].get("members", {})),
         "rows": f"{status['rows']:,} ({status['rows_per_s']:,.0f} rows/s)",
         "lag": (", ".join(f"{place} {count:,}" for place, count in status["lag"].items()) or "-")
-        + " (stale)" * status.get("lag_is_stale", False),
+        + " (stale)" * bool(_if_sent(status, "lag_is_stale")),
         "last step, ms": ", ".join(f"{part} {value:g}" for part, value in times.items()),
         "checkpoint": _checkpoint_text(status)
         + f", took {status['checkpoint_ms']:g} ms" * bool(status["checkpoint_ms"])
@@ -162,26 +172,29 @@ def status_table(status: dict[str, Any]) -> Table:
         or "-",
         "skipped": ", ".join(f"{source} {count:,}" for source, count in status["skipped"].items()) or "none",
     }
-    if blocked := status.get("blocked"):  # a service of the release before has none
+
+
+def _rows_if_any(status: dict[str, Any]) -> dict[str, RenderableType]:
+    """Returns the rows for which the status has something to show, by name."""
+    rows: dict[str, RenderableType] = {}
+    if blocked := _if_sent(status, "blocked"):
         waiting = ", ".join(f"{place} {count:,}" for place, count in blocked.items())
         rows["blocked"] = f"{waiting}: a producer has not ended its transaction (`stepwell doctor`)"
-    if (store := status.get("store")) is not None:
+    if (store := _if_sent(status, "store")) is not None:
         rows["store"] = _store_text(store)
     if status["watermarks"]:
-        rows["watermark"] = ", ".join(f"{view} {_moment(at)}" for view, at in sorted(status["watermarks"].items()))
+        rows["watermark"] = ", ".join(f"{view} {_time_text(at)}" for view, at in sorted(status["watermarks"].items()))
         rows["late"] = ", ".join(f"{view} {count:,}" for view, count in status["late"].items()) or "none"
-        if idle := status.get("idle"):  # a service of the release before has none
+        if idle := _if_sent(status, "idle"):
             rows["idle inputs"] = escape(", ".join(idle))
     for view, text in sorted(status["in_error"].items()):
         rows[f"in error: {view}"] = escape(text)
     if (change := status["layout"].get("change")) is not None:
         rows["change"] = RescaleBar(change)
-    if (transition := status.get("transition")) is not None:  # a service of the release before has none
+    if (transition := _if_sent(status, "transition")) is not None:
         rows["transition"] = TransitionBar(transition)
     if status["layout_fault"] is not None:
         rows["last change"] = escape(status["layout_fault"])
-    if (automatic := status.get("automatic")) is not None:
+    if (automatic := _if_sent(status, "automatic")) is not None:
         rows["automatic"] = escape(automatic_text(automatic))
-    for name, value in rows.items():
-        table.add_row(f"[bold]{name}[/]", value)
-    return table
+    return rows

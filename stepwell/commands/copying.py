@@ -58,8 +58,8 @@ READS_SHOWN = 8
 
 @dataclass(frozen=True)
 class CopyOrder:
-    """`origin`: the pipeline that is copied. `store`: the URI of its checkpoint store; None if it is the project's. `chosen`: for the change
-    that fills the outputs."""
+    """What the command says about one copy. `origin`: the pipeline that is copied. `store`: the URI of its checkpoint store; None if it is the
+    project's. `chosen`: for the change that fills the outputs."""
 
     origin: str
     store: str | None
@@ -219,7 +219,7 @@ def _refuse_shared_topics(project: Project, now: PlanDocument, source: CopySourc
 
 
 def _plan_first_run(copy: _Copy, source: CopySource) -> Planned:
-    """What the first run with --apply does with the copy. It is told from the topics that are there now. Raises CopyRefused if it would be
+    """What the first run with --apply does with the copy. It follows from the topics that are there now. Raises CopyRefused if it would be
     refused."""
     project, order, topics = copy.project, copy.order, copy.target.topics
     loads = loads_of(source)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from io_kafka.clients.by_hand import ByHand, messages_of, send
+from io_kafka.clients.console_messages import ConsoleMessage, messages_of, send
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.commands.common import (
@@ -107,7 +107,7 @@ def _header(text: str) -> tuple[str, bytes]:
 
 def messages_from(
     lines: Iterable[str], columns: tuple[str, ...], headers: tuple[tuple[str, bytes], ...]
-) -> Iterator[ByHand]:
+) -> Iterator[ConsoleMessage]:
     for number, line in enumerate(lines, 1):
         text = line.rstrip("\n")
         if not text:
@@ -115,7 +115,9 @@ def messages_from(
         before, tab, after = text.partition("\t")
         value = after if tab else text
         key = before if tab else _key_of(text, columns, number) if columns else None
-        yield ByHand(None if key is None else key.encode(), None if value == TOMBSTONE else value.encode(), headers)
+        yield ConsoleMessage(
+            None if key is None else key.encode(), None if value == TOMBSTONE else value.encode(), headers
+        )
 
 
 def _key_of(text: str, columns: tuple[str, ...], number: int) -> str:
@@ -138,13 +140,13 @@ def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "backslashreplace")
 
 
-def _as_line(message: ByHand) -> str:
+def _as_line(message: ConsoleMessage) -> str:
     value = _text(message.value)
     shown = TOMBSTONE if value is None else value
     return shown if message.key is None else f"{_text(message.key)}\t{shown}"
 
 
-def _as_json(message: ByHand) -> dict[str, Any]:
+def _as_json(message: ConsoleMessage) -> dict[str, Any]:
     return {
         "partition": message.partition,
         "offset": message.offset,

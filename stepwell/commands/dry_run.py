@@ -49,8 +49,8 @@ def dry_run(
             from stepwell.lowering import driver
             from stepwell.planning import resolver
 
-            resolved, unresolved = resolver.survey(project, session, kept)
-            lowered = driver.survey(resolved)
+            resolved, unresolved = resolver.resolve_with_errors(project, session, kept)
+            lowered = driver.lower_with_errors(resolved)
         description = _description(resolved, lowered, unresolved)
         explained = _views_to_explain(description, explain or ())
         show(description.to_json(), as_json=as_json, text=description.renderable(explained))

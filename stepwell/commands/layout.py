@@ -166,12 +166,8 @@ def change(
     """Change the number of workers. Without a running service, the command claims the pipeline, makes a cold change and leaves."""
     _refuse_both(no_wait, wait)
     mode = _mode_now(mode)
-    if mode == "cold" and budget is not None:
-        raise typer.BadParameter(
-            f"a {mode} change has no budget, because no step runs during its cuts", param_hint="--budget"
-        )
-    if mode == "cold" and protocol not in (None, "batches"):
-        raise typer.BadParameter(f"a {mode} change goes by no protocol", param_hint="--protocol")
+    if mode == "cold":
+        _refuse_of_live(budget, protocol)
     from io_kafka.step_log.layout_records import CutProtocol, RescaleMode
 
     bounds, policy = _parsed_budget(budget), _policy_name(is_fixed)
@@ -261,6 +257,16 @@ def _refuse_both(no_wait: bool, wait: float | None) -> None:
         raise typer.BadParameter("give --no-wait or --wait, not both")
 
 
+def _refuse_of_live(budget: str | None, protocol: str | None) -> None:
+    """Raises BadParameter for an option that a cold change does not have."""
+    if budget is not None:
+        raise typer.BadParameter(
+            "a cold change has no budget, because no step runs during its cuts", param_hint="--budget"
+        )
+    if protocol not in (None, "batches"):
+        raise typer.BadParameter("a cold change goes by no protocol", param_hint="--protocol")
+
+
 # Requests
 
 
@@ -274,7 +280,8 @@ def _ask_rescale(
     wait: float | None,
     quiet: bool,
 ) -> dict[str, Any]:
-    """The last status of a change that a service makes to so many workers; with `no_wait` the first one. `wait`: seconds at most."""
+    """Asks the service for a change to so many workers, and returns the last status of it; with `no_wait` the first one. `wait`: seconds at
+    most."""
     from stepwell.commands.rescale import follow
 
     asked = client.ask_layout(what, body)

@@ -28,7 +28,7 @@ class RecordedLayout:
 
 @dataclass(frozen=True)
 class Told:
-    """What the service and the last run have told about themselves."""
+    """What the service and the last run have reported about themselves."""
 
     status: dict[str, Any] | None
     """What the service answers; None if none runs, or if it does not answer."""

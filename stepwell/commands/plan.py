@@ -24,7 +24,7 @@ from stepwell.commands.common import (
     show,
 )
 from stepwell.commands.definitions import planning_session
-from stepwell.inspection.recorded import read_recorded
+from stepwell.inspection.recorded_revision import read_recorded
 from stepwell.inspection.revision_text import revision_json, revision_text
 from stepwell.lowering.driver import lower
 from stepwell.planning.resolver import resolve

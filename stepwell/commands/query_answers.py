@@ -2,7 +2,7 @@
 
 A query needs to know little of a project: the kept views with their columns, and the circuit that gives them. That is kept in the state
 folder, under the key of the files, so that Spark need not read the definitions, which takes a second. It is used for a query that has an
-answer. What is wrong with one is told by the definitions themselves, which are then resolved.
+answer. What is wrong with one is then found by resolving the definitions themselves.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class KeptViews:
 
 
 class Answers:
-    """`key`: the query_key of the project; None if it has none. Then nothing is kept."""
+    """Answers queries over the views of one project. `key`: the query_key of the project; None if it has none. Then nothing is kept."""
 
     def __init__(self, project: Project, key: str | None) -> None:
         self._project, self._key = project, key

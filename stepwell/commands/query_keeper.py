@@ -214,6 +214,6 @@ class _Process:
         return []
 
     def _write(self, content: bytes) -> None:
-        with suppress(OSError, ValueError):  # it has ended, which its answer tells
+        with suppress(OSError, ValueError):  # it has ended, which its answer shows
             self._requests.write(content)
             self._requests.flush()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,6 +32,9 @@ from stepwell.commands.store_access import (
 from stepwell.errors import StepwellError
 from stepwell.project.loading import Project
 from storage.remote.objects_protocol import ObjectStore
+
+if TYPE_CHECKING:
+    from stepwell.commands.restore_to import RestoreReport
 
 
 def restore(
@@ -74,13 +77,8 @@ def restore(
     for given, needed in ((origin_store, "--from-store"), (from_now, "--from-now"), (append, "--append")):
         if given and origin is None:
             raise typer.BadParameter("it belongs to --from PIPELINE", param_hint=needed)
-    if folder is not None and origin is not None:
-        raise typer.BadParameter(
-            "a copy of another pipeline is made in the checkpoint store, and restored by its first run: leave it out",
-            param_hint="--to",
-        )
-    if folder is not None and not folder.strip():
-        raise typer.BadParameter("it names no folder", param_hint="--to")
+    if folder is not None:
+        _check_folder(folder, has_origin=origin is not None)
     with report_faults(as_json):
         project = project_of(spec, conf)
         if origin is not None:
@@ -88,19 +86,38 @@ def restore(
 
             copied = copy(project, CopyOrder(origin, origin_store, wanted, chosen, is_dry))
             show(copied.to_json(), as_json=as_json, text=copied.text)
-            return
-        store = store_of(project)
-        if folder is not None:
-            from stepwell.commands.restore_to import restore_to
-
-            _, stored = _wanted_now(project, store, wanted)
-            made = restore_to(project, stored, Path(folder), is_dry=is_dry)
+        elif folder is not None:
+            made = _make_databases(project, wanted, Path(folder), is_dry=is_dry)
             show(made.to_json(), as_json=as_json, text=made.text)
-            return
-        found = _plan_restore(project, *_wanted_now(project, store, wanted))
-        if not is_dry:
-            found = _go_back(project, store, wanted)
-        show(found, as_json=as_json, text=_text(found, is_dry=is_dry))
+        else:
+            found = _restore_own(project, wanted, is_dry=is_dry)
+            show(found, as_json=as_json, text=_text(found, is_dry=is_dry))
+
+
+def _check_folder(folder: str, *, has_origin: bool) -> None:
+    """Raises BadParameter for a folder that is not one, or that goes with another pipeline."""
+    if has_origin:
+        raise typer.BadParameter(
+            "a copy of another pipeline is made in the checkpoint store, and restored by its first run: leave it out",
+            param_hint="--to",
+        )
+    if not folder.strip():
+        raise typer.BadParameter("it names no folder", param_hint="--to")
+
+
+def _make_databases(project: Project, wanted: WantedVersion, folder: Path, *, is_dry: bool) -> RestoreReport:
+    """Makes the databases of the wanted version below the folder. Nothing else changes."""
+    from stepwell.commands.restore_to import restore_to
+
+    _, stored = _wanted_now(project, store_of(project), wanted)
+    return restore_to(project, stored, folder, is_dry=is_dry)
+
+
+def _restore_own(project: Project, wanted: WantedVersion, *, is_dry: bool) -> dict[str, Any]:
+    """Lets the pipeline go back to the wanted version, or tells what that would do."""
+    store = store_of(project)
+    planned = _plan_restore(project, *_wanted_now(project, store, wanted))
+    return planned if is_dry else _go_back(project, store, wanted)
 
 
 def _parse_wanted(backup: str | None, version: int | None) -> WantedVersion:

@@ -39,7 +39,7 @@ class NotRestored(StepwellError):
 
 @dataclass(frozen=True)
 class RestoreReport:
-    """`databases`: their folders. `is_last`: whether the version is the one that was stored last."""
+    """What was made in the folder, or would be. `databases`: their folders. `is_last`: whether the version is the one that was stored last."""
 
     version: int
     step: int

@@ -6,8 +6,8 @@ reported before both have ended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -15,7 +15,6 @@ from rich.markup import escape
 from base.fault import ExitCode
 from base.limits import WORKERS_MAX
 from base.memory import keep_freed_memory
-from base.on_change import OnChange
 from base.standard_streams import forgive_standard_output
 from stepwell.commands.choices import AppendOption, FromNowOption, GradualOption, RetractOption, chosen_of
 from stepwell.commands.common import (
@@ -32,6 +31,10 @@ from stepwell.commands.common import (
 from stepwell.commands.log_lines import SPARK_LOG, is_json, keep_lines, use_format
 from stepwell.commands.spark import start_spark
 from stepwell.commands.transition_text import WAITING, transition_text, ways_out
+from stepwell.project.loading import Project
+
+if TYPE_CHECKING:
+    from stepwell.commands.serve import RunOptions
 
 
 def run(
@@ -98,37 +101,52 @@ def run(
         raise typer.BadParameter("--hand-over goes with neither --full-refresh nor --available-now")
     if not apply:
         _refuse_choices(says_how=bool(from_now or append or retract or gradual), says_reload=bool(reload))
-    on_change: OnChange = "apply" if apply else "keep" if as_recorded else "refuse"
     if log_format is not None:
         use_format(log_format)  # also for an error in the project file
     with report_faults(as_json):
         project = project_of(spec, conf, stepwell_log_format=log_format, stepwell_log_level="info" if verbose else None)
-        keep_lines(project.state_folder)
-        with start_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
-            from io_kafka.clients.probe import BrokerProbe
-            from io_kafka.clients.settings import KafkaSettings
 
-            BrokerProbe(KafkaSettings.parse(project.settings.kafka)).refuse_if_lasting()  # while Spark starts
+        def options() -> RunOptions:
             from coordinator.goal import Goal
-            from stepwell.commands.serve import RunOptions, serve  # takes more than a second
+            from stepwell.commands.serve import RunOptions
 
-            options = RunOptions(
+            return RunOptions(
                 goal=Goal.READ_AVAILABLE if available_now else Goal.SERVE,
                 full_refresh=full_refresh,
-                on_change=on_change,
+                on_change="apply" if apply else "keep" if as_recorded else "refuse",
                 chosen=chosen_of(from_now, append, retract, reload, gradual=gradual),
                 take_over=take_over,
                 hand_over=hand_over,
                 workers=workers,
             )
-            status = serve(project, spark, options)
-        told = "\n".join([end_text(status), *under_way_lines(status)])
-        if is_json() and not as_json:
-            note(told)
-        else:
-            show(status, as_json=as_json, text=escape(told))
+
+        status = _serve(project, options)
+        _show_end(status, as_json=as_json)
         if apply and available_now and stands_still(status):
             raise typer.Exit(int(ExitCode.STATE))
+
+
+def _serve(project: Project, options: Callable[[], RunOptions]) -> dict[str, Any]:
+    """Runs the service until it is stopped, and returns its last status. `options`: what the command says of the run. They are asked for after
+    Spark's JVM was started, because their module takes more than a second to import."""
+    keep_lines(project.state_folder)
+    with start_spark(project, project.state_folder / SPARK_LOG, with_workers=True) as spark:
+        from io_kafka.clients.probe import BrokerProbe
+        from io_kafka.clients.settings import KafkaSettings
+
+        BrokerProbe(KafkaSettings.parse(project.settings.kafka)).refuse_if_lasting()  # while Spark starts
+        from stepwell.commands.serve import serve
+
+        return serve(project, spark, options())
+
+
+def _show_end(status: Mapping[str, Any], *, as_json: bool) -> None:
+    """Says how the run has ended."""
+    told = "\n".join([end_text(status), *under_way_lines(status)])
+    if is_json() and not as_json:
+        note(told)
+    else:
+        show(status, as_json=as_json, text=escape(told))
 
 
 def _refuse_choices(*, says_how: bool, says_reload: bool) -> None:

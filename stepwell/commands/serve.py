@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the command says about one run. `hand_over`: see hand_over.py. `on_change`: what is done if the files have another project than the
-    state, and `chosen` how. `workers` and `policy`: of the layout; None keeps what the state has."""
+    """The options of one run, as the command has them. `hand_over`: see hand_over.py. `on_change`: what is done if the files have another
+    project than the state, and `chosen` how. `workers` and `policy`: of the layout; None keeps what the state has."""
 
     goal: Goal = Goal.SERVE
     full_refresh: bool = False
@@ -108,22 +108,23 @@ def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[s
                         claimable=claimable,
                     )
         except StepLogUnreadable as fault:
-            _name_written(fault, project, definitions)
+            _add_written_topics(fault, project, definitions)
             raise
         except _StoppedEarly:
             note("stopped before anything was begun")
     return board.show()
 
 
-def _name_written(fault: StepLogUnreadable, project: Project, definitions: _Definitions) -> None:
-    """Names the topics that have to go with the log. If the project cannot be planned now, the text is without these names."""
+def _add_written_topics(fault: StepLogUnreadable, project: Project, definitions: _Definitions) -> None:
+    """Adds the topics that have to go with the log to the text of the fault. If the project cannot be planned now, the text is without these
+    names."""
     with suppress(Fault):
         fault.name_written(pipeline_spec(project, definitions.plan()).written_topics)
 
 
 @dataclass(frozen=True)
 class _Service:
-    """What is there before the pipeline is."""
+    """The parts of a service that exist before its pipeline: signals, requests, status, definitions, queries."""
 
     signals: _Signals
     requests: Requests
@@ -167,7 +168,7 @@ def _run(
     claimable: int | None,
 ) -> None:
     """`claimable`: the epoch of a run that holds the pipeline and may be fenced; None if there is none."""
-    service.signals.at_a_checkpoint = True
+    service.signals.stops_at_checkpoint = True
     kafka = prepared.pipeline.kafka
     with prepared.check, kafka_watched(kafka, service.board), Doorbell(kafka, service.requests.wake) as bell:
         pipeline_run = Pipeline(
@@ -186,7 +187,7 @@ def _run(
             on_change=options.on_change,
             chosen=options.chosen,
             expect_epoch=claimable,
-            claimed=lambda epoch: _claimed(project, server, service.queries, epoch),
+            claimed=lambda epoch: _announce(project, server, service.queries, epoch),
         )
 
 
@@ -337,7 +338,8 @@ def _listener(project: Project, server: ControlServer) -> Listener | None:
     return Listener(address, token, server.exposition, server.probes)
 
 
-def _claimed(project: Project, server: ControlServer, queries: QueryKeeper, epoch: int) -> None:
+def _announce(project: Project, server: ControlServer, queries: QueryKeeper, epoch: int) -> None:
+    """Tells clients and users that this process has claimed the pipeline."""
     server.endpoint.write(project.state_folder)
     queries.begin()
     note(f"{project.name}: epoch {epoch}, control at {server.endpoint.url}; stop with Ctrl-C or `stepwell stop`")
@@ -357,7 +359,7 @@ class _Signals:
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
-        self.at_a_checkpoint = False
+        self.stops_at_checkpoint = False
 
     def install(self) -> None:
         for number in _STOPPING:
@@ -365,7 +367,7 @@ class _Signals:
                 signal.signal(number, self._received)
 
     def _received(self, number: int, frame: FrameType | None) -> None:
-        if not self.at_a_checkpoint:
+        if not self.stops_at_checkpoint:
             raise _StoppedEarly
         for each in _STOPPING:
             signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else signal.SIG_DFL)

@@ -73,7 +73,7 @@ def ways_out(transition: Transition) -> list[str]:
 
 
 def in_error_text(transition: Transition) -> str:
-    """What the switch does to the views that it puts in error; empty if there are none. A service of a former release does not tell them."""
+    """What the switch does to the views that it puts in error; empty if there are none. A service of a former release does not report them."""
     views = transition.get("in_error") or ()
     if not views:
         return ""

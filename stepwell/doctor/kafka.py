@@ -61,7 +61,7 @@ def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | No
 
 
 def _transaction_checks(kafka: KafkaSettings, topics: Topics) -> list[Check]:
-    """One check if the broker allows no transactions as long as the settings ask for; none also if it does not tell this user."""
+    """One check if the broker allows no transactions as long as the settings ask for; none also if it does not say so to this user."""
     asked_ms = int(dict(kafka.options).get("transaction.timeout.ms", WriterLimits().transaction_timeout_ms))
     try:
         allowed_ms = topics.broker_setting("transaction.max.timeout.ms")
@@ -213,7 +213,7 @@ def dead_letter_checks(topics: Topics, settings: Mapping[str, str], sources: Seq
             checks.append(_asked_in_vain(f"dead letters {name}", facts))
             continue
         takes = LARGE_MESSAGE_BYTES if facts is None else int(facts.config.get(TAKEN_BYTES, LARGE_MESSAGE_BYTES))
-        found = [_facts(topics, each) for each in sorted(inputs)]  # of an input that is not there, its own check tells
+        found = [_facts(topics, each) for each in sorted(inputs)]  # an input that is not there has a check of its own
         sizes = [int(each.config.get(TAKEN_BYTES, 0)) for each in found if isinstance(each, TopicFacts)]
         limits = {f"{TAKEN_BYTES} of the topic": takes, f"kafka.{SENT_BYTES}": sends}
         checks.append(dead_letter_check(f"dead letters {name}", limits, max(sizes, default=0)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from io_kafka.broker.jars import JAVA_VERSION_MIN, java_command, java_version
 from io_kafka.clients import native
 from io_kafka.errors import JarsUnavailable
-from io_kafka.formats import usual
+from io_kafka.formats import native_json
 from io_kafka.native_switch import SWITCH
 from stepwell.doctor.check import Check
 
@@ -48,7 +48,7 @@ def pyspark_check() -> Check:
 
 def reading_check() -> Check:
     """Checks for the C extensions. Everything works without them, but every message costs more time."""
-    if (reason := native.why_not() or usual.why_not()) is None:
+    if (reason := native.why_not() or native_json.why_not()) is None:
         return Check("reading", "OK", "natively, without an object a message")
     what_to_do = (
         f"Install a C compiler, then Stepwell again; or unset {SWITCH}. Input is read all the same, with more CPU."

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
+from io_kafka.clients.blocked_partitions import blocked_partitions, undecided_parts
 from io_kafka.clients.topics import Topics
-from io_kafka.clients.undecided import that_stand_still, undecided_parts
 from io_kafka.errors import KafkaFault
 from stepwell.doctor.check import Check
 
@@ -26,7 +26,8 @@ WHAT_TO_DO = (
 def open_transaction_checks(
     topics: Topics, names: Collection[str], wait: Callable[[float], None] = time.sleep
 ) -> list[Check]:
-    """A check for each partition of these topics whose last stable offset stays behind its end. What cannot be asked is told by other checks."""
+    """Returns a check for each partition of these topics whose last stable offset stays behind its end. Other checks report what cannot be
+    asked."""
     try:
         before = undecided_parts(topics, names)
         if not before:
@@ -43,5 +44,5 @@ def open_transaction_checks(
             f"{OPEN_SECONDS:g} s or longer",
             WHAT_TO_DO,
         )
-        for where, found in sorted(that_stand_still(before, after).items())
+        for where, found in sorted(blocked_partitions(before, after).items())
     ]

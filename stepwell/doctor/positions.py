@@ -23,7 +23,7 @@ SHORTER = (
 
 
 def position_checks(topics: Topics, log: LogValue) -> list[Check]:
-    """A failed check for each partition that lacks something. What cannot be asked is told by other checks."""
+    """Returns a failed check for each partition that lacks something. Other checks report what cannot be asked."""
     try:
         there = topics.names()
         facts = topics.describe(sorted({where.topic for where in log.next_offsets} & there))

@@ -130,7 +130,7 @@ def _lost_by_size(facts: TopicFacts) -> _Finding | None:
 
 
 def _lost_tombstones(facts: TopicFacts, source: SourceSpec, checkpoint_interval_s: float) -> _Finding | None:
-    """A row whose tombstone is gone before it was read stays, and no gap in the offsets tells: compaction leaves gaps in any case."""
+    """A row whose tombstone is gone before it was read stays, and no gap in the offsets shows it: compaction leaves gaps in any case."""
     stay_ms = facts.config.get("delete.retention.ms")
     least_ms = max(1e3 * TOMBSTONE_SECONDS_MIN, _read_again_ms(checkpoint_interval_s))
     if not facts.compacted or not source.is_keyed or stay_ms is None or int(stay_ms) >= least_ms:

@@ -9,9 +9,9 @@ from base.fault import ExitCode
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """`slug`: its name, which never changes, because texts of errors and links of users have it. `classes`: the names of the fault classes
-    that it explains. `exit_code`: of all of them; None if it is that of the reason. `what`, `why`, `do`: what has happened, how it comes about,
-    and the user's next action, in Markdown."""
+    """A page of docs/errors.md. `slug`: its name, which never changes, because texts of errors and links of users have it. `classes`: the names
+    of the fault classes that it explains. `exit_code`: of all of them; None if it is that of the reason. `what`, `why`, `do`: what has happened,
+    how it comes about, and the user's next action, in Markdown."""
 
     slug: str
     classes: tuple[str, ...]

@@ -22,7 +22,7 @@ from engine.model.rows import Constant
 from engine.operators.table import operator_of
 from stepwell.errors import ProjectError
 from stepwell.inspection.milliseconds import precision_notes
-from stepwell.lowering.driver import Lowered, survey
+from stepwell.lowering.driver import Lowered, lower_with_errors
 from stepwell.lowering.text import node_text
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 
@@ -41,8 +41,8 @@ class NodeLine:
 
 @dataclass(frozen=True)
 class ViewDescription:
-    """`nodes` are what the view computes from its sources and from other views. `shared` nodes were shown with an earlier
-    view and are not repeated. `retracts` says why the view can retract rows. It is empty if it cannot."""
+    """What `dry-run` shows of a view. `nodes` are what the view computes from its sources and from other views. `shared` nodes were shown with
+    an earlier view and are not repeated. `retracts` says why the view can retract rows. It is empty if it cannot."""
 
     name: str
     kind: str
@@ -58,8 +58,8 @@ class ViewDescription:
 
 @dataclass(frozen=True)
 class ProjectDescription:
-    """`fingerprint` is that of the circuit, by which state is recognised. It is empty if something is not supported. `notes` are about sources,
-    temporary views and statements that define nothing; those about views are with the views."""
+    """What `dry-run` shows of a project. `fingerprint` is that of the circuit, by which state is recognised. It is empty if something is not
+    supported. `notes` are about sources, temporary views and statements that define nothing; those about views are with the views."""
 
     views: tuple[ViewDescription, ...]
     unread_sources: tuple[str, ...]
@@ -85,7 +85,7 @@ def describe(
 ) -> ProjectDescription:
     """Describes all views in dependency order. Errors are part of the description and are not raised. `unresolved` has the errors of the
     views that are missing in `project` because of them."""
-    lowered = lowered or survey(project)
+    lowered = lowered or lower_with_errors(project)
     circuit = lowered.circuit
     stages = plan_stages(circuit)
     append_only = append_only_inputs(circuit)

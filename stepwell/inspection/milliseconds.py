@@ -56,7 +56,7 @@ def precision_notes(project: ResolvedProject) -> dict[str, tuple[str]]:
 
 
 def _written_whole(view: ResolvedView) -> bool:
-    return view.output is None or not FORMATS[view.output.written.name].moments_are_texts
+    return view.output is None or not FORMATS[view.output.written.name].datetimes_are_texts
 
 
 def _lossy(view: ResolvedView, proved: Sequence[bool]) -> list[str]:

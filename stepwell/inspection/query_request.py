@@ -8,7 +8,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class QueryRequest:
-    """`limit`: rows at most. `of_next`: of the views of the next revision. `as_json`: with rows for programs and not for users."""
+    """One query over the views, with what the user asks for beside it. `limit`: rows at most. `of_next`: of the views of the next revision.
+    `as_json`: with rows for programs and not for users."""
 
     sql: str
     limit: int

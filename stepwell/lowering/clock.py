@@ -80,7 +80,7 @@ def add_clock(builder: CircuitBuilder, rounding_us: int) -> int:
 
 @dataclass(frozen=True)
 class ClockComparison:
-    """`path(time) relation other`, where `other` reads the row alone."""
+    """A comparison of a row with the clock, `path(time) relation other`, where `other` reads the row alone."""
 
     path: tuple[ClockFunction, ...]
     relation: Relation
@@ -157,7 +157,7 @@ def _of_difference(
 
 @dataclass(frozen=True)
 class _Path:
-    """`unit`: of the result."""
+    """A function of the clock. `unit`: of the result."""
 
     functions: tuple[ClockFunction, ...]
     unit: Unit

@@ -29,8 +29,8 @@ from stepwell.lowering.builder import CircuitBuilder
 from stepwell.lowering.clock import ClockComparison, comparison_in
 from stepwell.lowering.errors import UnsupportedPlan
 from stepwell.lowering.expressions import UnsupportedExpression, emit
-from stepwell.lowering.expressions.instead import INSTEAD
-from stepwell.lowering.expressions.replaced import JAVA_CALLS, functions_written
+from stepwell.lowering.expressions.alternatives import ALTERNATIVES
+from stepwell.lowering.expressions.java_calls import JAVA_CALLS, functions_written
 from stepwell.lowering.lost_columns import refuse_lost_column
 from stepwell.lowering.relation import PlanOutput, Relation, pass_on
 from stepwell.lowering.subqueries import refuse_subqueries, take_out
@@ -60,10 +60,10 @@ class Lowering:
     """The state of lowering one plan into `builder`. `plan` is the given one without the subqueries that stand for a value; references to
     columns whose ids are in `values` stand in their place.
 
-    `analysed` tells what the user wrote, as opposed to what the optimiser made of it.
+    `analysed` says what the user wrote, as opposed to what the optimiser made of it.
     `leaf` maps a LogicalRDD or LocalRelation of this plan to the circuit node that holds its rows.
     `observed` and `latest`: by the identity of a withWatermark's node, its rows and its LatestTime node (rules/event_time.py).
-    `unread`: by the identity of a Sort, the kind of the node above it that has to read its order and has not done so yet.
+    `unread_orders`: by the identity of a Sort, the kind of the node above it that has to read its order and has not done so yet.
     Rules append to `refusals` and `notes`. `dry-run` shows the notes, which have no other effect.
     """
 
@@ -77,9 +77,9 @@ class Lowering:
         *,
         event_times: EventTimes | None = None,
     ) -> None:
-        taken = take_out(with_typed_columns(plan))
-        self.plan = taken.plan
-        self.values = PlanValues(taken.values, builder, lambda rows: self.lower_apart(rows).node)
+        extracted = take_out(with_typed_columns(plan))
+        self.plan = extracted.plan
+        self.values = PlanValues(extracted.values, builder, lambda rows: self.lower_apart(rows).node)
         self.analysed = analysed
         self.event_times = event_times or EventTimes()
         self.observed: dict[int, Relation] = {}
@@ -88,14 +88,16 @@ class Lowering:
         self.leaf = leaf
         self.refusals: list[UnsupportedPlan] = []
         self.notes: list[str] = []
-        self.unread: dict[int, str] = {}
+        self.unread_orders: dict[int, str] = {}
         self._rules = rules
-        self._open: list[TreeNode] = []
+        self._ancestors: list[
+            TreeNode
+        ] = []  # the nodes whose rules are running, outermost first, and those that were entered
         self._fresh = 0
 
     def lower(self, node: TreeNode) -> Relation:
         """The relation of `node`, or a stand-in if it was refused."""
-        self._open.append(node)
+        self._ancestors.append(node)
         try:
             with self._refusing(node):
                 rule = self._rules.get(node.kind)
@@ -105,7 +107,7 @@ class Lowering:
                     )
                 return rule(self, node)
         finally:
-            self._open.pop()
+            self._ancestors.pop()
         self._survey(node)
         return self._stand_in()
 
@@ -113,9 +115,9 @@ class Lowering:
         """The materialised relation of the root of a plan, or a stand-in if it was refused. Raises AssertionError at the end of the whole plan
         if a rule has not read the order of rows on which its answer depends."""
         relation = self.lower(plan)
-        if plan is self.plan and self.unread and not self.refusals:
+        if plan is self.plan and self.unread_orders and not self.refusals:
             raise AssertionError(
-                f"the rule of {next(iter(self.unread.values()))} leaves out the order of the Sort below it: read it by rules/order.py"
+                f"the rule of {next(iter(self.unread_orders.values()))} leaves out the order of the Sort below it: read it by rules/order.py"
             )
         with self._refusing(plan):
             return self.materialise(relation)
@@ -123,11 +125,11 @@ class Lowering:
 
     def lower_apart(self, plan: TreeNode) -> Relation:
         """Lowers like `lower_whole`, for a plan with which an order or a LIMIT above it has nothing to do."""
-        above, self._open = self._open, []
+        above, self._ancestors = self._ancestors, []
         try:
             return self.lower_whole(plan)
         finally:
-            self._open = above
+            self._ancestors = above
 
     @contextmanager
     def _refusing(self, node: TreeNode) -> Iterator[None]:
@@ -143,16 +145,16 @@ class Lowering:
     def above(self) -> Sequence[TreeNode]:
         """The plan nodes above the one whose rule is running, nearest first. A node is missing if the rule above it lowered its child
         directly and did not `enter` it. A refused node is missing too, because the nodes below it are lowered only to find more refusals."""
-        return self._open[-2::-1]
+        return self._ancestors[-2::-1]
 
     @contextmanager
     def enter(self, node: TreeNode) -> Iterator[None]:
         """For a rule that lowers what is below `node` without lowering `node`: `above` has the node meanwhile."""
-        self._open.append(node)
+        self._ancestors.append(node)
         try:
             yield
         finally:
-            self._open.pop()
+            self._ancestors.pop()
 
     def add(self, node: Node, identifiers: Sequence[int]) -> Relation:
         """Adds a circuit node. The nodes above refer to its columns by `identifiers`."""
@@ -312,7 +314,7 @@ class Lowering:
             if identifier in self.values.ids:
                 return self.values.column(identifier, values, len(types))
             if identifier not in columns:
-                refuse_lost_column(self._open[0] if self._open else self.plan, identifier)
+                refuse_lost_column(self._ancestors[0] if self._ancestors else self.plan, identifier)
             position = columns.index(identifier)
             return position, types[position]
 
@@ -340,7 +342,7 @@ class Lowering:
 
     def _advice(self, error: UnsupportedExpression) -> str:
         written = self._functions_written(error.kind)
-        found = INSTEAD.get(written[0] if len(written) == 1 else error.kind)
+        found = ALTERNATIVES.get(written[0] if len(written) == 1 else error.kind)
         return error.advice if found is None else found.advice
 
     def _functions_written(self, kind: str) -> list[str]:

@@ -33,8 +33,8 @@ from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView
 
 @dataclass
 class Lowered:
-    """`circuit` holds what could be lowered. It may be run only if `errors` is empty. `notes` are by view, and are for
-    `dry-run`."""
+    """What became of a project that was lowered. `circuit` holds what could be lowered. It may be run only if `errors` is empty. `notes` are by
+    view, and are for `dry-run`."""
 
     circuit: Circuit
     errors: list[ProjectError] = field(default_factory=list)
@@ -43,16 +43,16 @@ class Lowered:
 
 def lower(project: ResolvedProject) -> Circuit:
     """The project's circuit. Raises UnsupportedError or ProjectErrors with everything that is not supported."""
-    lowered = survey(project)
+    lowered = lower_with_errors(project)
     raise_all(lowered.errors)
     return lowered.circuit
 
 
-def survey(project: ResolvedProject) -> Lowered:
-    """Lowers as `lower` does, but returns everything that was found instead of raising it. For `dry-run`."""
+def lower_with_errors(project: ResolvedProject) -> Lowered:
+    """Lowers like `lower`, but returns all errors with what could be lowered, and raises none. For `dry-run`."""
     driver = _Driver(project)
     for name in sorted(driver.views):
-        driver.view(name)
+        driver.lower_view(name)
     lowered = Lowered(driver.builder.circuit(), driver.errors, driver.notes)
     try:
         lowered.circuit = optimise(lowered.circuit)
@@ -105,15 +105,15 @@ class _Driver:
         self.errors: list[ProjectError] = []
         self.notes: dict[str, list[str]] = {}
         self._nodes: dict[str, int] = {}
-        self._open: list[str] = []
+        self._under_way: list[str] = []  # the views that are being lowered, outermost first
 
-    def view(self, name: str) -> int:
-        """The View node of `name`, which is created on first use."""
+    def lower_view(self, name: str) -> int:
+        """Returns the View node of `name`, which is lowered on first use."""
         if name not in self._nodes:
-            assert name not in self._open, f"a cycle of views got past the front end: {[*self._open, name]}"
-            self._open.append(name)
+            assert name not in self._under_way, f"a cycle of views got past the front end: {[*self._under_way, name]}"
+            self._under_way.append(name)
             self._nodes[name] = self._lower(self.views[name])
-            self._open.pop()
+            self._under_way.pop()
         return self._nodes[name]
 
     def leaf(self, node: TreeNode) -> int:
@@ -121,7 +121,7 @@ class _Driver:
         if node.kind == "LocalRelation":
             return self.builder.add(constant(node["data"]))
         name: str = node["rdd"]
-        return self.source(name) if name in self.sources else self.view(name)
+        return self.source(name) if name in self.sources else self.lower_view(name)
 
     def source(self, handle: str) -> int:
         spec = self.sources[handle]

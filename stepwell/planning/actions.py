@@ -229,7 +229,7 @@ def _runs(name: str) -> str:
 
 
 def _command_in(spark: Any, text: str) -> str | None:
-    """Spark's name of a command in the text, unless it only reads. None also for a text that cannot be parsed: Spark tells why."""
+    """Spark's name of a command in the text, unless it only reads. None also for a text that cannot be parsed: Spark reports why."""
     try:
         plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(_PLACEHOLDER.sub("x", text))
     except (PySparkException, Py4JError):

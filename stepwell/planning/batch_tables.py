@@ -44,13 +44,13 @@ _STORAGE_PREFIX = "fs."
 """Options of a file system are about how it is reached, and may be secrets that change. They are no part of what is read."""
 
 _METADATA = "__metadata_col"
-"""What Spark notes with a column that tells of the file or the row, such as _metadata, and that a table does not have by itself."""
+"""What Spark notes with a column about the file or the row, such as _metadata, and that a table does not have by itself."""
 
 PATHS_SHOWN_MAX = 2
 """A handle shows so many paths, and the number of the others."""
 
 _FILE = re.compile(r"path=(.*?); isDirectory=\w+; length=(\d+);.*?modification_time=(\d+)")
-"""How Hadoop tells of a file. It also tells when the file was read by last, which does not count."""
+"""How Hadoop describes a file. It also has the time when the file was last read, which does not count."""
 
 READ_ONCE = "is read once, when the pipeline gets it; `stepwell apply --reload` reads it again"
 
@@ -59,7 +59,7 @@ _FROM_OUTSIDE = "Write its rows to files (parquet, orc, json, csv or text) or to
 
 @dataclass(frozen=True)
 class BatchTable:
-    """`dataset` is the JVM's DataFrame over the whole table. `view` is one that reads it."""
+    """A batch table as Spark reads it. `dataset` is the JVM's DataFrame over the whole table. `view` is one that reads it."""
 
     spec: SourceSpec
     dataset: Any

@@ -20,7 +20,8 @@ _VIEW = re.compile(r"View \(`[^`]+`\.`([^`]+)`\.`([^`]+)`")
 
 
 class OwnNames:
-    """`names`: those that the project defines. The catalog is asked once, when this is made."""
+    """The names of the project's tables and views in Spark's catalog. `names`: those that the project defines. The catalog is asked once, when
+    this is made."""
 
     def __init__(self, names: Iterable[str], spark: SparkSession) -> None:
         manager: Any = spark._jsparkSession.sessionState().catalogManager()

@@ -28,7 +28,7 @@ from stepwell.planning.project_modules import files_imported, imports_in, is_ins
 _BYTES = 16
 
 _PLAIN = (bool, int, float, complex, str, bytes)
-"""The types of which a value's text is all there is to tell."""
+"""The types whose values are described whole by their texts."""
 
 _NO_CONTENT = frozenset(
     {
@@ -90,7 +90,7 @@ class _Digests:
 
     def _is_told_by_its_text(self, value: Any) -> bool:
         """Whether a plain value's class adds nothing to its text. A class of the project does, with its methods, and so do attributes. Members
-        of an enumeration are told by their text where their class is told, which has them all."""
+        of an enumeration are described by their text where their class is described, which has them all."""
         kind = type(value)
         if kind in _PLAIN:
             return True
@@ -172,7 +172,7 @@ class _Digests:
         return [*found, module] if name in _passed_on(code) and not is_installed(module.__name__) else found
 
     def _module(self, module: types.ModuleType) -> bytes:
-        """Returns the digest of a module that is a value. Nobody can tell what is read of such a module."""
+        """Returns the digest of a module that is a value. It is not known what is read of such a module."""
         if is_installed(module.__name__):
             return _hash("module", module.__name__.encode())
         content = [
@@ -214,8 +214,8 @@ class _Digests:
         return self._parts("class", (type(kind), kind.__bases__, content))
 
     def _object(self, value: Any) -> bytes:
-        """Returns the digest of an object, by what a pickle would have of it. A library's wrapper, such as functools.lru_cache, is told by what
-        it wraps, because its pickle has its name, or what the process has made."""
+        """Returns the digest of an object, by what a pickle would have of it. A library's wrapper, such as functools.lru_cache, is described by
+        what it wraps, because its pickle has its name, or what the process has made."""
         wrapped = getattr(value, "__dict__", {}).get("__wrapped__") if _is_of_library(type(value)) else None
         if wrapped is not None and callable(value):
             return self._parts("wrapper", (type(value), wrapped))
@@ -243,7 +243,7 @@ def _name(value: Any) -> bytes:
 
 
 def _is_of_library(value: Any) -> bool:
-    """Whether the name of a function or class leads to it in an installed module, so that the name tells what it is."""
+    """Whether the name of a function or class leads to it in an installed module, so that the name says what it is."""
     if not is_installed(str(value.__module__)):
         return False
     found: Any = sys.modules[value.__module__]

@@ -120,7 +120,7 @@ def forget_plan(project: Project) -> None:
 
 
 class PlanCheck:
-    """While it is entered, plans the project again in a thread of its own, and compares. `is_due` tells when it may begin; `stop` asks the run
+    """While it is entered, plans the project again in a thread of its own, and compares. `is_due`: whether it may begin; `stop` asks the run
     to stop. `key`: under which the plan was kept."""
 
     def __init__(

@@ -69,8 +69,9 @@ class ResolvedView:
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedProject:
-    """`views` are in dependency order: a view comes after all views that it reads. `spark` is the session of the plans. `notes` are for
-    `dry-run`, by the name of the output; those under the empty name are about none. `tables`: the batch tables among the sources, by handle."""
+    """A project whose queries are planned. `views` are in dependency order: a view comes after all views that it reads. `spark` is the session
+    of the plans. `notes` are for `dry-run`, by the name of the output; those under the empty name are about none. `tables`: the batch tables
+    among the sources, by handle."""
 
     project: Project
     sources: tuple[SourceSpec, ...]

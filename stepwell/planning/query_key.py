@@ -1,4 +1,4 @@
-"""What tells whether two processes would ask the same project in the same way: a command, and the process that answers queries for it.
+"""The key by which a command, and the process that answers queries for it, see whether both would ask the same project in the same way.
 
 It says nothing of the state. What a query reads there is checked by what reads it. A definition that depends on something else, such as
 the environment, does not show in the key: then the answer is that of the project as the service has it.

@@ -24,8 +24,9 @@ class NotStreaming(ProjectError):
 
 
 class Reads:
-    """`sources` has what was read so far, by handle. `view_now`: the view whose query runs, or None. `streaming_now`: whether that query is of a
-    streaming flow; None while files are loaded, when nobody knows what a reader is for."""
+    """The topics that queries have read so far as readers of Kafka. `sources` has what was read so far, by handle. `view_now`: the view whose
+    query runs, or None. `streaming_now`: whether that query is of a streaming flow; None while files are loaded, when nobody knows what a reader
+    is for."""
 
     def __init__(self, project: Project) -> None:
         self._project = project

@@ -72,15 +72,15 @@ from stepwell.spark.session import connection_lost
 def resolve(project: Project, spark: SparkSession, kept: KeptDefinitions | None = None) -> ResolvedProject:
     """Loads and resolves everything that the project defines. `kept`: plans that may be used again; without it everything is planned afresh.
     Raises ProjectError, or ProjectErrors for several errors."""
-    resolved, errors = survey(project, spark, kept)
+    resolved, errors = resolve_with_errors(project, spark, kept)
     raise_all(errors)
     return resolved
 
 
-def survey(
+def resolve_with_errors(
     project: Project, spark: SparkSession, kept: KeptDefinitions | None = None
 ) -> tuple[ResolvedProject, list[ProjectError]]:
-    """Resolves as `resolve` does, for `dry-run`: returns what could be resolved, and the errors of the rest. Raises ProjectError if even the
+    """Resolves like `resolve`, but returns what could be resolved and the errors of the rest. For `dry-run`. Raises ProjectError if even the
     definitions cannot be read."""
     reads, kept = Reads(project), kept or KeptDefinitions.nothing()
     reading = ProjectReading(project.root, lambda: reads.view_now(), lambda: reads.streaming_now is not None)

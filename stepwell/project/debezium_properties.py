@@ -16,7 +16,7 @@ OF_SOURCES = (TRUNCATE, UNAVAILABLE)
 
 
 class DebeziumProperties(NamedTuple):
-    """`unavailable`: the placeholder; empty if no text is one."""
+    """The properties of a table that concern Debezium. `unavailable`: the placeholder; empty if no text is one."""
 
     truncate: Truncate
     unavailable: str

@@ -69,7 +69,8 @@ class Properties(Protocol):
 
 @dataclass(frozen=True)
 class TableOfSource:
-    """`payload`: the columns of `schema` that values have. `root`: the project's folder, in which a property may name a file."""
+    """The declared table of a source, as its format has to know it. `payload`: the columns of `schema` that values have. `root`: the project's
+    folder, in which a property may name a file."""
 
     payload: StructType
     schema: StructType
@@ -80,8 +81,9 @@ class TableOfSource:
 
 @dataclass(frozen=True)
 class FormatProperties:
-    """`own`: the names of the properties that mean something for the format, as the documents spell them. `source`: the encoding that they say.
-    `output`: checks the columns of an output, and gives the options of its format that differ from their defaults. Both raise ProjectError."""
+    """The properties that a format has in a project. `own`: the names of the properties that mean something for the format, as the documents
+    spell them. `source`: the encoding that they say. `output`: checks the columns of an output, and gives the options of its format that differ
+    from their defaults. Both raise ProjectError."""
 
     own: tuple[str, ...]
     source: Callable[[Properties, TableOfSource], Encoding]
@@ -245,10 +247,10 @@ def _check_one_column(of: Properties, schema: StructType, key: tuple[str, ...], 
 def _check_schema(
     name: OutputFormatName, of: Properties, schema: StructType, mode: Mode, key: tuple[str, ...]
 ) -> Mapping[str, str]:
-    made = FORMATS[name].writes.made
-    assert isinstance(made, FromRegistry), f"{name} has no schemas"
+    encoding_from = FORMATS[name].writes.encoding_from
+    assert isinstance(encoding_from, FromRegistry), f"{name} has no schemas"
     try:
-        made.value(OutputFormat("this output", arrow_schema(schema), mode, key))
+        encoding_from.value(OutputFormat("this output", arrow_schema(schema), mode, key))
     except FormatError as fault:
         raise of.error(fault.message, fault.what_to_do) from None
     except UnsupportedType:

@@ -36,7 +36,7 @@ Name = TypeVar("Name", bound=str)
 
 @dataclass(frozen=True)
 class FormatOfSource:
-    """`name`: for users."""
+    """The format of a source. `name`: for users."""
 
     name: OutputFormatName = "json"
     encoding: Encoding = None

@@ -32,7 +32,8 @@ OF_OUTPUTS = (FORMAT, KEY_FORMAT, REGISTRY, *(option.name for option in options_
 
 @dataclass(frozen=True)
 class FormatOfOutput:
-    """`registry` is there if the format has schemas. `key_format`: None is as it belongs to the format, so that one circuit has one form."""
+    """The format of an output. `registry` is there if the format has schemas. `key_format`: None is as it belongs to the format, so that one
+    circuit has one form."""
 
     name: OutputFormatName = "json"
     registry: RegistryAddress | None = None
@@ -46,8 +47,8 @@ def output_format(of: Properties, schema: StructType, mode: Mode, key: tuple[str
     name = choose_format(of, mode, may_have_ids=False)
     refuse_variants(of, name, schema)
     options = PROPERTIES[name].output(of, schema, mode, key)
-    made = FORMATS[name].writes.made
-    registry = registry_of(of) if isinstance(made, FromRegistry) else None
+    encoding_from = FORMATS[name].writes.encoding_from
+    registry = registry_of(of) if isinstance(encoding_from, FromRegistry) else None
     usual = FORMATS[name].writes.keys_as
     key_format = choose_key_format(of, OUTPUT_KEY_FORMATS, usual, name, schema=schema, key=key)
     return FormatOfOutput(

@@ -125,7 +125,7 @@ _DEFAULT_KEYS, _GENERATED_KEYS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT"), ("GENERA
 
 
 def check_declared(schema: StructType, view: str, location: Location) -> None:
-    """Refuses columns that a declaration in Python fills by itself. In SQL the parser tells of them."""
+    """Refuses columns that a declaration in Python fills by itself. In SQL the parser reports them."""
     for column in schema.fields:
         for keys, what in ((_DEFAULT_KEYS, "DEFAULT"), (_GENERATED_KEYS, "GENERATED ALWAYS AS")):
             if any(key in column.metadata for key in keys):

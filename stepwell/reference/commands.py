@@ -22,7 +22,7 @@ OF_ALL = ("--help",)
 
 @dataclass(frozen=True)
 class Command:
-    """`name`: all words, as `layout change`. `parameters`: typer's."""
+    """A command, as its page has it. `name`: all words, as `layout change`. `parameters`: typer's."""
 
     name: str
     help: str

@@ -120,7 +120,7 @@ class ControlClient:
         path = f"/layout/{what}"
         answer = self._answer("POST", path, seconds=LAYOUT_SECONDS_MAX + ANSWER_SECONDS_MAX, body=body)
         if answer.status_code == REFUSED:
-            is_as_asked = answer.json().get("is_as_asked", False)  # a service of a former release does not tell
+            is_as_asked = answer.json().get("is_as_asked", False)  # a service of a former release does not send it
             raise (LayoutAsAsked if is_as_asked else LayoutRefused)(**_fault_of(answer))
         return _content(answer, path)
 

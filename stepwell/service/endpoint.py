@@ -44,7 +44,8 @@ READ_SECONDS_MAX = 60.0
 
 @dataclass(frozen=True)
 class Endpoint:
-    """`url` is http://127.0.0.1:PORT. `token` is sent in the Authorization header."""
+    """The address of a control endpoint, and what a client needs for it. `url` is http://127.0.0.1:PORT. `token` is sent in the Authorization
+    header."""
 
     url: str
     token: str

@@ -4,7 +4,7 @@
     GET /readyz    200 if it does what it is there for, otherwise 503 with the reasons
 
 Ready means: it has recovered, Kafka answers, and it keeps up, which is that the lag is within the bound or falls. They need no token, because
-whoever probes has none, and they tell nothing of the data.
+whoever probes has none, and they reveal nothing of the data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READY_LAG_SECONDS = 60.0
 
 
 class Probes:
-    """`lag_s_max`: how old the newest message that was read may be while others wait."""
+    """The answers to probes of an orchestrator. `lag_s_max`: how old the newest message that was read may be while others wait."""
 
     def __init__(self, board: StatusBoard, lag_s_max: float) -> None:
         self._board, self._lag_s_max = board, lag_s_max

@@ -19,7 +19,8 @@ YOUNGER_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Silence:
-    """`found` is a sentence about the process, without a full stop. `is_gone`: whether the process has ended."""
+    """What was found out about a process that does not answer. `found` is a sentence about the process, without a full stop. `is_gone`: whether
+    the process has ended."""
 
     found: str
     what_to_do: str

@@ -148,7 +148,7 @@ def configuration(
 
 
 def _small_heap(options: str) -> str:
-    """SMALL_HEAP, or nothing if the user has chosen a collector: a JVM that is told of two does not start."""
+    """SMALL_HEAP, or nothing if the user has chosen a collector: a JVM that gets two does not start."""
     chosen = " ".join([options, *(os.environ.get(name, "") for name in OPTION_VARIABLES)])
     return "" if re.search(r"-XX:[+]Use\w+GC\b", chosen) else SMALL_HEAP
 

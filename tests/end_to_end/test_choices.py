@@ -20,8 +20,18 @@ from io_kafka.clients.plan_topic import read_plan
 from io_kafka.offsets import TopicPartition
 from stepwell.inspection.query import query
 from tests.end_to_end.harness import Playground, Resolved, Running, wait_until
-from tests.end_to_end.test_reading_again import BEFORE, BY_COUNTRY, CONF, STREAM, ask, clicks, held, people, project
-from tests.end_to_end.test_transitions import ORDER_SECONDS, settled
+from tests.end_to_end.test_reading_again import (
+    BEFORE,
+    BY_COUNTRY,
+    CONF,
+    STREAM,
+    ask,
+    clicks,
+    people,
+    project,
+    wait_until_it_stands_still,
+)
+from tests.end_to_end.test_transitions import ORDER_SECONDS, wait_until_settled
 from tests.sampling import sampled
 
 CLICKS = Chosen(from_now=("clicks",))
@@ -111,7 +121,7 @@ def test_new_nodes_count_a_source_from_now_on(play: Playground, workers: int) ->
             apply(run, now, Chosen())
         apply(run, now, CLICKS)
         play.send("clicks", clicks(300, 80), 1)
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["outcome"] == "switched"
         play.send("clicks", clicks(400, 50), 2)
     play.run(now)
@@ -131,7 +141,7 @@ def test_new_nodes_count_a_source_from_now_on(play: Playground, workers: int) ->
     with play.running(now) as run:
         apply(run, later, Chosen())
         play.send("clicks", clicks(450, 30))
-        settled(run)
+        wait_until_settled(run)
     play.run(later)
     kept = joined(kept, messages(play, later))
     assert marks_of(play, later) == marks
@@ -187,7 +197,7 @@ def test_a_crash_changes_nothing_of_what_was_chosen(play: Playground, workers: i
         if not is_in_force(play, now) and play.log(now).revisions.phase is None:
             with play.running(former) as run:
                 apply(run, now, chosen)
-                settled(run)
+                wait_until_settled(run)
         assert broken or point == "stages.inside", f"{point} is not reached"  # a run goes on without a worker
         play.run(now)
         assert is_in_force(play, now) and play.log(now).revisions.phase is None, point
@@ -231,15 +241,15 @@ def test_an_append_output_gets_what_comes_from_the_switch_on(play: Playground) -
     chosen = Chosen(append_from_now=("large",))
     with play.running(before) as run:
         apply(run, now, Chosen())
-        because = held(run)["held_because"]
+        because = wait_until_it_stands_still(run)["held_because"]
         assert "taken back from append output large" in because and "--append large=from-now" in because
         ask(run, "abort")
-        settled(run)
+        wait_until_settled(run)
         expire(play, "clicks", 40, 1)
         with pytest.raises(TransitionRefused, match=r"40 offsets are missing.*--append large=from-now"):
             apply(run, now, Chosen())
         apply(run, now, chosen)
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["outcome"] == "switched"
         assert run.board.show()["transition_last"]["messages"] == 0
         play.send("clicks", clicks(200, 60), 1)
@@ -285,7 +295,7 @@ def test_an_append_output_over_event_time_gets_the_windows_that_close_after_the_
         with pytest.raises(TransitionRefused, match="--append counted=from-now"):
             apply(run, now, Chosen())
         apply(run, now, Chosen(append_from_now=("counted",)))
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["messages"] == 0
         former = play.read("counted")
         play.send("ticks", ticks(64, 103))
@@ -329,10 +339,10 @@ def test_what_outputs_have_written_is_taken_back(play: Playground, workers: int)
         play.send("clicks", clicks(120, 200), 1)
         apply(run, now, Chosen(retract=("many", "small", play.prefix + "spent")), hold=True)
         play.send("clicks", clicks(320, 60))
-        gone = {each["view"]: each["gone"] for each in held(run)["differences"]}
+        gone = {each["view"]: each["gone"] for each in wait_until_it_stands_still(run)["differences"]}
         assert gone.keys() == {"many", "small", "spent"} and all(gone.values())
         ask(run, "switch")
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["outcome"] == "switched"
         play.send("clicks", clicks(380, 60))
     play.run(now)
@@ -404,7 +414,7 @@ def test_a_table_gets_a_column_whose_messages_have_expired(play: Playground, wor
         ):
             apply(run, now, Chosen())
         apply(run, now, chosen)
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["messages"] == 1, "one city, which is null"
         play.send("people", [*citizens(3, 9, "y"), ('{"customer": "c1"}', None), *citizens(40, 5, "z")])
     play.run(now)

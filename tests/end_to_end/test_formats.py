@@ -22,7 +22,7 @@ from io_kafka.errors import RegistryUnreachable, SchemaGone
 from io_kafka.formats.avro import read as read_avro
 from io_kafka.registry import client
 from io_kafka.step_log.output_progress import DigestMismatch
-from stepwell.inspection.recorded import read_recorded
+from stepwell.inspection.recorded_revision import read_recorded
 from stepwell.planning.revisions import document_of_project
 from storage.database import Database
 from tests.end_to_end import formats

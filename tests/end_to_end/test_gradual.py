@@ -17,7 +17,7 @@ from io_kafka.step_log.revision_records import RevisionSwitch
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service, wait_until
 from tests.end_to_end.test_choices import apply
 from tests.end_to_end.test_reading_again import divisions
-from tests.end_to_end.test_transitions import ORDER_SECONDS, is_in_force, orders, settled
+from tests.end_to_end.test_transitions import ORDER_SECONDS, is_in_force, orders, wait_until_settled
 
 PROJECT = """
 CREATE STREAMING TABLE orders (id BIGINT, customer STRING, amount INT)
@@ -211,7 +211,7 @@ def test_a_view_in_which_old_and_new_rows_have_one_key_is_withheld_until_all_hav
         run.wait_until(lambda shown: "places" in shown["in_error"])
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") in (None, "clearing"))
         run.wait_until(lambda shown: not shown["in_error"])
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["outcome"] == "switched"
     assert len(drained_in(play, now)) > 5
     play.run(now)
@@ -226,7 +226,7 @@ def test_differences_of_one_row_and_of_none_leave_in_one_step(play: Playground) 
     now = play.resolve(project(factor="CAST(1 AS INT)"), CONF)
     with play.running(former) as run:
         apply(run, now, GRADUAL)
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["messages"] == 0
     assert ApplyRequest(now.spec, False).chosen.gradual is False
     play.run(now)

@@ -20,8 +20,8 @@ from faults.points import Crash, CrashOrder, Point, arm
 from io_kafka.step_log.records import TableRecord
 from stepwell.errors import ProjectError
 from tests.end_to_end.harness import Playground, Resolved, wait_until
-from tests.end_to_end.test_reading_again import ask, held
-from tests.end_to_end.test_transitions import ORDER_SECONDS, apply, is_in_force, settled
+from tests.end_to_end.test_reading_again import ask, wait_until_it_stands_still
+from tests.end_to_end.test_transitions import ORDER_SECONDS, apply, is_in_force, wait_until_settled
 
 PROJECT = """
 CREATE STREAMING TABLE clicks (customer STRING, n INT) USING kafka TBLPROPERTIES ('subscribe' = '@clicks');
@@ -89,7 +89,7 @@ def test_a_table_comes_is_loaded_again_and_goes(
         run.wait_until(lambda shown: shown["steps_run"] > 0)
         apply(run, now)
         play.send("clicks", clicks(200, 100), 1)
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["outcome"] == "switched"
         play.send("clicks", clicks(300, 50))
     first = loads(play, now)
@@ -106,7 +106,7 @@ def test_a_table_comes_is_loaded_again_and_goes(
         assert loads(play, now) == first, "a start loads nothing again"
         run.requests.revision.ask(ApplyRequest(now.spec, False, Chosen(reload=("people.csv",))), ORDER_SECONDS)
         play.send("clicks", clicks(350, 40), 1)
-        settled(run)
+        wait_until_settled(run)
     second = loads(play, now)
     assert second.keys() == topics_of_tables(play, now)
     kept = [name for name, load in first.items() if load.rows == 5000]
@@ -121,14 +121,14 @@ def test_a_table_comes_is_loaded_again_and_goes(
         run.requests.revision.ask(
             ApplyRequest(now.spec, False, Chosen(reload=("numbers", "people.csv"))), ORDER_SECONDS
         )
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["messages"] == 0, "the files are as they were"
     kept = [name for name, load in loads(play, now).items() if load.rows == 5000]
     assert not loads(play, now).keys() & second.keys()
 
     with play.running(now) as run:
         apply(run, play.resolve(project(data, NUMBERS), conf))
-        settled(run)
+        wait_until_settled(run)
     assert loads(play, now).keys() == topics_of_tables(play, now) == set(kept)
     again = COUNTRIES
     for name in ("by_country", "people", "few"):
@@ -137,7 +137,7 @@ def test_a_table_comes_is_loaded_again_and_goes(
     now = play.resolve(project(data, again, NUMBERS), conf)
     with play.running(before) as run:
         apply(run, now)
-        settled(run)
+        wait_until_settled(run)
     play.run(now)
     assert loads(play, now).keys() == topics_of_tables(play, now) and len(loads(play, now)) == 2
     play.check(now)
@@ -274,10 +274,10 @@ def test_an_abort_leaves_the_former_load(play: Playground, data: Path) -> None:
     with play.running(before) as run:
         run.wait_until(lambda shown: shown["phase"] == "run")
         run.requests.revision.ask(ApplyRequest(now.spec, True, Chosen(reload=("people.csv",))), ORDER_SECONDS)
-        assert held(run)["phase"] == "held"
+        assert wait_until_it_stands_still(run)["phase"] == "held"
         assert len(loads(play, now)) == len(topics_of_tables(play, now)) == 3
         ask(run, "abort")
-        settled(run)
+        wait_until_settled(run)
     assert loads(play, now) == first and topics_of_tables(play, now) == first.keys()
     play.run(before)
     play.check(before)
@@ -306,7 +306,7 @@ def test_an_abort_while_a_table_is_loaded_takes_the_change_back(
         ask(run, "abort")
         reads.opened.set()
         asked.join(ORDER_SECONDS)
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["outcome"] == "aborted"
         assert not topics_of_tables(play, now) and is_in_force(play, before)
         apply(run, now)

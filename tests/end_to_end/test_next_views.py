@@ -46,7 +46,7 @@ def project(play: Playground, workers: int, **changes: object) -> Resolved:
     return play.resolve({"project.sql": PROJECT.format(**{**BEFORE, **changes})}, conf)
 
 
-def held(run: Running, now: Resolved) -> None:
+def apply_and_hold(run: Running, now: Resolved) -> None:
     run.wait_until(lambda shown: shown["phase"] == "run")
     run.requests.revision.ask(ApplyRequest(now.spec, True), ASK_SECONDS)
     run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
@@ -86,7 +86,7 @@ def test_the_views_of_the_next_revision_are_its_batch_answer_before_the_switch(p
     with play.running(before) as run:
         asking = Next(play, run, now)
         asking.refused("best", "no transition is under way")
-        held(run, now)
+        apply_and_hold(run, now)
         asking.check("totals", "best", "pairs", "places", "customers", "all_customers")
         for view in ("large", "lonely"):
             asking.refused(view, f"view {view} is not yet what revision 2 says.* what changes in totals")
@@ -118,11 +118,11 @@ def test_a_view_of_the_next_revision_that_is_in_error_has_no_answer_and_one_that
     with play.running(before) as run:
         repaired = project(play, 2, minus=2000, more=NEW_VIEWS)
         run.wait_until(lambda shown: "ratios" in shown["in_error"])
-        held(run, repaired)
+        apply_and_hold(run, repaired)
         Next(play, run, repaired).check("ratios", "best")
         run.requests.revision.ask(TurnTransition("abort"), ASK_SECONDS)
         run.wait_until(lambda shown: (shown["transition_last"] or {}).get("outcome") == "aborted")
         wrong = project(play, 2, minus=12, more=NEW_VIEWS)
-        held(run, wrong)
+        apply_and_hold(run, wrong)
         Next(play, run, wrong).refused("ratios", "raises for some of its rows")
         Next(play, run, wrong).check("best")

@@ -15,7 +15,16 @@ from faults.points import ONCE_VARIABLE, RECOVERY, VARIABLE, CrashOrder, Point, 
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import DivisionRecord, decode
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running, service, wait_until
-from tests.end_to_end.test_transitions import BREAKS, NEVER, ORDER_SECONDS, apply, begun, is_in_force, settled, turned
+from tests.end_to_end.test_transitions import (
+    BREAKS,
+    NEVER,
+    ORDER_SECONDS,
+    apply,
+    apply_although_broken_off,
+    ask_to_begin,
+    is_in_force,
+    wait_until_settled,
+)
 from tests.sampling import sampled
 from tests.transition_moments import COMPARED, MOMENTS, OF_WORKERS, TURNED
 
@@ -59,7 +68,7 @@ def people(first: int, count: int) -> list[tuple[str, str]]:
     ]
 
 
-def held(run: Running) -> dict[str, Any]:
+def wait_until_it_stands_still(run: Running) -> dict[str, Any]:
     """The transition, as soon as it stands still."""
     run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") in ("held", "detached"))
     found: dict[str, Any] = run.board.show()["transition"]
@@ -103,14 +112,14 @@ def test_views_over_a_stream_are_changed_and_come(play: Playground, workers: int
         run.wait_until(lambda shown: shown["steps_run"] > 7)
         now = play.resolve(project(where="WHERE n > 10", large=20, more=BY_COUNTRY + SALES), conf)
         apply(run, now, hold=True)
-        assert held(run)["phase"] == "held"
+        assert wait_until_it_stands_still(run)["phase"] == "held"
         play.send(
             "clicks", clicks(300, 100), 1
         )  # the new nodes have it from the steps, and not from what is read again
         where = f"{play.prefix}clicks/1"
         run.wait_until(lambda shown: shown["lag"].get(where) == 0)
         ask(run, "switch")
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["outcome"] == "switched"
         play.send("clicks", clicks(400, 50))
         play.send("sales", [{"customer": "c1", "amount": 1000}])
@@ -153,7 +162,9 @@ def test_what_is_read_again_is_read_alike_after_a_crash(
         play.send("clicks", clicks(10 * number, 60), number % 2)
         more = BY_COUNTRY if number else ""
         now = play.resolve(project(where=f"WHERE n > {number}", bound=100 + number, more=more), conf)
-        broken = turned(play, former, now, *(CrashOrder(point, "raise", visit=visit) for visit in visits))
+        broken = apply_although_broken_off(
+            play, former, now, *(CrashOrder(point, "raise", visit=visit) for visit in visits)
+        )
         assert broken or point in NEVER, f"{point} is not reached"
         play.run(now)
         play.run(now)
@@ -186,7 +197,7 @@ def test_a_transition_is_broken_off_at_every_moment(play: Playground, workers: i
     for number, (moment, (after, point)) in enumerate(moments.items()):
         now = crashing(play, number, conf)
         order = CrashOrder(point, "raise", after=after)
-        turned(play, former, now, order, CrashOrder(recovery[number % len(recovery)], "raise"))
+        apply_although_broken_off(play, former, now, order, CrashOrder(recovery[number % len(recovery)], "raise"))
         assert order.visits, moment
         play.run(now)
         play.run(now)
@@ -232,11 +243,11 @@ def test_messages_that_expire_while_they_are_read_again_leave_the_old_project(pl
     play.run(before)
     now = play.resolve(project(where="WHERE n > 10"), CONF)
     with arm(CrashOrder("revision.intended", "raise")), play.running(before) as run:
-        begun(run, now)
+        ask_to_begin(run, now)
         run_ended(run)
     play.topics.delete_below({TopicPartition(play.prefix + "clicks", 0): 300})
     with play.running(before) as run:
-        shown = held(run)
+        shown = wait_until_it_stands_still(run)
         assert shown["phase"] == "detached" and "is to be read again is gone" in shown["error"], shown
         assert f"{play.prefix}clicks" in shown["error"] and "offset 0" in shown["error"]
         play.send("clicks", clicks(400, 20))
@@ -244,7 +255,7 @@ def test_messages_that_expire_while_they_are_read_again_leave_the_old_project(pl
         with pytest.raises(TransitionRefused, match="is under way"):
             apply(run, now)
         ask(run, "abort")
-        settled(run)
+        wait_until_settled(run)
         with pytest.raises(TransitionRefused, match="300 offsets are missing"):
             apply(run, now)
     assert not is_in_force(play, now) and is_in_force(play, before)
@@ -261,15 +272,15 @@ def test_a_message_that_cannot_be_read_for_new_nodes_leaves_the_old_project(play
     with play.running(before) as run:
         run.wait_until(lambda shown: shown["steps_run"] > 0)
         apply(run, now)
-        shown = held(run)
+        shown = wait_until_it_stands_still(run)
         assert shown["phase"] == "detached", shown
         assert "source sales, which is read again" in shown["error"] and "offset 1" in shown["error"], shown["error"]
         ask(run, "abort")
-        settled(run)
+        wait_until_settled(run)
         skipping = SALES.replace("@sales'", "@sales', 'on.error' = 'skip'")
         now = play.resolve(project(more=skipping), CONF)
         apply(run, now)
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["outcome"] == "switched"
     play.run(now)
     play.check(now)
@@ -288,7 +299,7 @@ def test_a_message_that_is_read_again_gets_no_second_dead_letter(play: Playgroun
     with play.running(before) as run:
         run.wait_until(lambda shown: shown["steps_run"] > 3)
         apply(run, now)
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["outcome"] == "switched"
         play.send("clicks", ["no JSON either"])
     play.run(now)
@@ -306,13 +317,13 @@ def test_a_topic_that_grows_meanwhile_is_read_whole(play: Playground) -> None:
     with play.running(before) as run:
         run.wait_until(lambda shown: shown["steps_run"] > 0)
         apply(run, now, hold=True)
-        assert held(run)["phase"] == "held"
+        assert wait_until_it_stands_still(run)["phase"] == "held"
         play.grow("clicks", 3)
         play.send("clicks", clicks(100, 70), 2)
         where = f"{play.prefix}clicks/2"
         run.wait_until(lambda shown: shown["lag"].get(where) == 0)
         ask(run, "switch")
-        settled(run)
+        wait_until_settled(run)
     play.run(now)
     play.check(now)
 
@@ -328,7 +339,7 @@ def test_large_messages_are_read_again_within_the_bound_of_bytes(play: Playgroun
     with play.running(before) as run:
         run.wait_until(lambda shown: shown["steps_run"] > 0)
         apply(run, now)
-        settled(run)
+        wait_until_settled(run)
     last = {record.step: sum(r.end - r.start for r in record.again) for record in divisions(play, now)}
     assert sum(last.values()) == 120 and 0 < max(last.values()) * 3000 < 40_000, "as it is after it was cut"
     play.run(now)
@@ -357,7 +368,7 @@ CREATE MATERIALIZED VIEW ages TBLPROPERTIES ('topic' = '@ages', 'mode' = 'upsert
         run.wait_until(lambda shown: shown["steps_run"] > 0)
         apply(run, now)
         play.send("people", rows[:3])
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["transition_last"]["outcome"] == "switched"
     play.run(now)
     play.check(now)
@@ -382,10 +393,10 @@ CREATE MATERIALIZED VIEW times TBLPROPERTIES ('topic' = '@times', 'mode' = 'upse
     play.run(before)
     play.send("clicks", clicks(60, 60))
     with arm(CrashOrder("switch.ready", "raise", visit=1)), play.running(before) as run:
-        begun(run, now)
+        ask_to_begin(run, now)
         run_ended(run)
     with play.running(before) as run:
-        settled(run)
+        wait_until_settled(run)
         play.send("sales", [{"customer": "c2", "amount": 4}], timestamp=1_100_000_000_000)
         where = TopicPartition(play.prefix + "sales", 0)
         wait_until(lambda: run.fault is not None or play.log(now).next_offsets[where] == 2)
@@ -418,11 +429,11 @@ def test_a_topic_that_joins_a_pattern_is_read_again_too(play: Playground) -> Non
     with play.running(before) as run:
         run.wait_until(lambda shown: shown["phase"] == "run")
         apply(run, now, hold=True)
-        assert held(run)["phase"] == "held"
+        assert wait_until_it_stands_still(run)["phase"] == "held"
         play.send("c2", ["a", "d", "b"])
         run.wait_until(lambda shown: shown["lag"].get(f"{play.prefix}c2/0") == 0 and shown["rows"] == 3)
         ask(run, "switch")
-        settled(run)
+        wait_until_settled(run)
     play.run(now)
 
     def values() -> dict[str, int | None]:
@@ -447,16 +458,16 @@ def test_a_topic_that_only_the_next_project_reads_and_that_goes_leaves_the_old_o
     with play.running(before) as run:
         run.wait_until(lambda shown: shown["steps_run"] > 0)
         apply(run, now, hold=True)
-        assert held(run)["phase"] == "held"
+        assert wait_until_it_stands_still(run)["phase"] == "held"
         play.delete_topic("sales")
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "detached")
         play.send("clicks", clicks(60, 20))
         where = TopicPartition(play.prefix + "clicks", 0)
         wait_until(lambda: run.fault is not None or play.log(before).next_offsets[where] == 80)
     with play.running(before) as run:
-        assert held(run)["phase"] == "detached"
+        assert wait_until_it_stands_still(run)["phase"] == "detached"
         ask(run, "abort")
-        settled(run)
+        wait_until_settled(run)
     play.check(before)
 
 
@@ -478,9 +489,9 @@ def test_a_topic_that_was_made_anew_meanwhile_leaves_the_old_project(play: Playg
         play.topic("sales")
         play.send("sales", [{"customer": f"c{i % 13}", "amount": -1} for i in range(4000)])
         ask(run, "resume")
-        assert "sales was deleted and created again" in str(held(run))
+        assert "sales was deleted and created again" in str(wait_until_it_stands_still(run))
         ask(run, "abort")
-        settled(run)
+        wait_until_settled(run)
     play.run(before)
     play.check(before)
 
@@ -496,16 +507,16 @@ def test_a_topic_that_goes_between_the_switch_and_its_step_leaves_the_old_projec
     before, now = play.resolve(project(), CONF), play.resolve(project(more=SALES), CONF)
     play.run(before)
     with arm(CrashOrder("switch.recorded", "raise")), play.running(before) as run:
-        begun(run, now)
+        ask_to_begin(run, now)
         run_ended(run)
         run.fault = None
     play.delete_topic("sales")
     play.send("clicks", clicks(60, 20))
     with play.running(before) as run:
-        found = held(run)
+        found = wait_until_it_stands_still(run)
         assert "sales" in found["error"]
         ask(run, "abort")
-        settled(run)
+        wait_until_settled(run)
     play.run(before)
     play.check(before)
 

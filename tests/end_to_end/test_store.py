@@ -38,8 +38,8 @@ from storage.remote.objects_protocol import ObjectStore, WrittenObject
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, Running
 from tests.end_to_end.test_loading_tables import COUNTRIES, clicks, write_people
 from tests.end_to_end.test_loading_tables import project as with_tables
-from tests.end_to_end.test_reading_again import held
-from tests.end_to_end.test_transitions import NEW_VIEW, ORDER_SECONDS, apply, orders, project, settled
+from tests.end_to_end.test_reading_again import wait_until_it_stands_still
+from tests.end_to_end.test_transitions import NEW_VIEW, ORDER_SECONDS, apply, orders, project, wait_until_settled
 from tests.sampling import sampled
 
 
@@ -301,7 +301,7 @@ def test_a_transition_after_the_stored_version_is_replayed_from_the_store(
     now = resolve(play, project(where="WHERE amount > 10", more=NEW_VIEW))
     with away(play), play.running(started) as run:
         apply(run, now)
-        settled(run)
+        wait_until_settled(run)
         play.send("orders", orders(100, 100))
         run.wait_until(lambda shown: shown["rows"] == 100 and not any(shown["lag"].values()))
     assert step_stored(play, started) == stored
@@ -340,10 +340,10 @@ def test_what_a_transition_reads_keeps_a_backup_within_reach(play: Playground, s
 
     with play.running(started) as run:
         apply(run, now, hold=True)
-        held(run)
+        wait_until_it_stands_still(run)
         assert why_not() == [""]
         run.requests.revision.ask(TurnTransition("abort"), ORDER_SECONDS)
-        settled(run)
+        wait_until_settled(run)
     play.delete_topic("sales")
     assert any(division.again for division in play.log(started).divisions.values()) and why_not() == [""]
     command(started.project.project, "restore", "--backup", "before")

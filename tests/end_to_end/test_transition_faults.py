@@ -50,11 +50,11 @@ def ask(run: Running, what: RevisionRequest) -> None:
     run.requests.revision.ask(what, ASK_SECONDS)
 
 
-def settled(run: Running) -> None:
+def wait_until_settled(run: Running) -> None:
     run.wait_until(lambda shown: shown["transition"] is None and shown["transition_last"] is not None)
 
 
-def held(run: Running) -> None:
+def wait_until_held(run: Running) -> None:
     run.wait_until(lambda shown: shown["transition"] is not None and shown["transition"]["phase"] == "held")
 
 
@@ -73,7 +73,7 @@ def test_workers_are_lost_after_the_transition_is_settled(play: Playground) -> N
     with play.running(before) as run:
         now = play.resolve(project(where="WHERE amount > 10", notes=CASTS), CONF)
         ask(run, ApplyRequest(now.spec, False))
-        settled(run)
+        wait_until_settled(run)
         assert run.board.show()["revision"] == 2
         for at in (100, 200, 300):
             steps = run.board.show()["steps_run"]
@@ -95,7 +95,7 @@ def test_a_replay_after_an_abort_leaves_the_error_rows_of_new_nodes_out(play: Pl
     now = play.resolve(project(notes="SELECT id, customer, CAST(note AS INT) AS n FROM orders"), CONF)
     with arm(CrashOrder("turn.written", "raise")), play.running(before) as run:
         ask(run, ApplyRequest(now.spec, False))
-        held(run)
+        wait_until_held(run)
         assert "in error" in run.board.show()["transition"]["held_because"]
         run.requests.revision.ask(TurnTransition("abort"), ASK_SECONDS)
         wait_until(lambda: run.fault is not None)
@@ -118,7 +118,7 @@ def test_a_corrected_view_is_released_with_what_its_output_has_kept(play: Playgr
         run.wait_until(lambda shown: bool(shown["in_error"]))
         play.send("orders", orders(60, 50))
         ask(run, ApplyRequest(now.spec, False))
-        settled(run)
+        wait_until_settled(run)
         assert not run.board.show()["in_error"]
     play.run(now)
     play.check(now)
@@ -133,7 +133,7 @@ def test_a_question_after_a_crash_in_a_switch_is_answered_when_workers_know_the_
     now = play.resolve(project(where="WHERE amount > 10"), CONF)
     with arm(CrashOrder("switch.recorded", "raise")), play.running(before) as run:
         ask(run, ApplyRequest(now.spec, True))
-        held(run)
+        wait_until_held(run)
         checkpoint(run)
         run.requests.revision.ask(TurnTransition("switch"), ASK_SECONDS)
         wait_until(lambda: run.fault is not None)
@@ -144,7 +144,7 @@ def test_a_question_after_a_crash_in_a_switch_is_answered_when_workers_know_the_
         with pytest.raises(NoAnswer):
             run.requests.questions.ask(["totals"], 1.0)
         run.requests.ask("resume")
-        settled(run)
+        wait_until_settled(run)
         assert run.requests.questions.ask(["totals"], 60.0).parts
         assert run.board.show()["recoveries"] == 0
     play.run(now)
@@ -176,7 +176,7 @@ def test_the_topics_of_a_pattern_are_read_on(play: Playground) -> None:
     with play.running(before) as run:
         now = reader_project(play, PATTERN.replace("BOUND", "2"))
         ask(run, ApplyRequest(now.spec, False))
-        settled(run)
+        wait_until_settled(run)
         steps = run.board.show()["steps_run"]
         play.send("refunds", [("a", "x")] * 7)
         run.wait_until(lambda shown: shown["steps_run"] > steps)

@@ -48,7 +48,7 @@ def orders(first: int, count: int) -> list[tuple[str, str]]:
     ]
 
 
-def settled(run: Running) -> None:
+def wait_until_settled(run: Running) -> None:
     run.wait_until(lambda shown: shown["transition"] is None and shown["transition_last"] is not None)
 
 
@@ -65,7 +65,7 @@ def test_a_view_gets_another_filter_and_a_new_view_comes(play: Playground) -> No
         run.wait_until(lambda shown: shown["steps_run"] > 0)
         now = play.resolve(project(where="WHERE amount > 10", more=NEW_VIEW))
         apply(run, now)
-        settled(run)
+        wait_until_settled(run)
         ended = run.board.show()["transition_last"]
         assert 0 <= ended["filling_s"] <= ended["seconds"] + 0.1, "both are rounded"
         play.send("orders", orders(150, 100))
@@ -86,19 +86,19 @@ def test_what_needs_messages_again_is_refused(play: Playground) -> None:
             run.requests.revision.ask(seen, ORDER_SECONDS)
 
 
-def begun(run: Running, now: Resolved) -> None:
+def ask_to_begin(run: Running, now: Resolved) -> None:
     """The run may be broken off before it answers."""
     with suppress(TransitionRefused, Crash):
         apply(run, now)
 
 
-def turned(play: Playground, former: Resolved, now: Resolved, *orders: CrashOrder) -> int:
+def apply_although_broken_off(play: Playground, former: Resolved, now: Resolved, *orders: CrashOrder) -> int:
     """Applies the project to a run that is broken off, goes on with what is recorded, and applies it again if nothing is. Returns how often a
     run was broken off."""
     broken = 0
     for order in orders:
         with arm(order), play.running(former) as run:
-            begun(run, now)
+            ask_to_begin(run, now)
             wait_until(lambda: run.fault is not None or (run.board.show()["transition_last"] is not None))
             if run.fault is not None:
                 assert isinstance(run.fault, Crash), run.fault
@@ -110,7 +110,7 @@ def turned(play: Playground, former: Resolved, now: Resolved, *orders: CrashOrde
     if play.log(now).revisions.phase is None and not is_in_force(play, now):
         with play.running(former) as run:
             apply(run, now)
-            settled(run)
+            wait_until_settled(run)
     return broken
 
 
@@ -154,7 +154,9 @@ def test_a_transition_that_is_broken_off_leaves_the_old_project_or_the_new_one(
     for number, point in enumerate(points):
         play.send("orders", orders(10 * number, 60))
         now = play.resolve(project(where=f"WHERE amount > {number}", bound=100 + number), conf)
-        broken = turned(play, former, now, *(CrashOrder(point, "raise", visit=visit) for visit in visits))
+        broken = apply_although_broken_off(
+            play, former, now, *(CrashOrder(point, "raise", visit=visit) for visit in visits)
+        )
         assert broken or point in NEVER, f"{point} is not reached"
         play.run(now)
         play.run(now)
@@ -180,7 +182,7 @@ def test_an_abort_leaves_the_old_project(play: Playground) -> None:
         run.requests.ask("pause")
         run.wait_until(lambda shown: shown["phase"] == "paused")
         run.requests.revision.ask(TurnTransition("abort"), ORDER_SECONDS)
-        settled(run)  # although the run is paused
+        wait_until_settled(run)  # although the run is paused
         assert run.board.show()["phase"] == "paused"
         run.requests.ask("resume")
         assert run.board.show()["transition_last"]["outcome"] == "aborted"
@@ -289,7 +291,7 @@ def test_two_sources_read_one_topic(play: Playground, workers: int) -> None:
     play.check_steps(now)
 
 
-def held(play: Playground, before: Resolved, now: Resolved) -> None:
+def stop_while_held(play: Playground, before: Resolved, now: Resolved) -> None:
     """A service is stopped while a transition to this project is held."""
     with play.running(before) as run:
         apply(run, now, hold=True)
@@ -304,7 +306,7 @@ def test_another_change_is_refused_at_a_start_that_finds_a_transition(
     play.send("orders", orders(0, 60))
     before, now = play.resolve(project()), play.resolve(project(where="WHERE amount > 10"))
     another = play.resolve(project(where="WHERE amount > 20", more=NEW_VIEW))
-    held(play, before, now)
+    stop_while_held(play, before, now)
     for files, differs in ((another, r"view totals.*view best \(new\)"), (before, "view totals")):
         with pytest.raises(
             TransitionRefused, match=f"to revision 2 is under way.*what differs from that revision: .*{differs}"
@@ -324,7 +326,7 @@ def test_another_change_is_refused_at_a_start_that_finds_a_transition(
     with play.running(now, on_change="apply") as run:
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
         run.requests.revision.ask(TurnTransition("switch"), ORDER_SECONDS)
-        settled(run)
+        wait_until_settled(run)
     assert is_in_force(play, now)
     play.run(another, on_change="apply")
     assert is_in_force(play, another)
@@ -341,7 +343,7 @@ def test_a_start_applies_another_change_when_the_transition_that_it_finds_is_set
     play.send("orders", orders(0, 60))
     before, now = play.resolve(project()), play.resolve(project(where="WHERE amount > 10"))
     another = play.resolve(project(where="WHERE amount > 20", more=NEW_VIEW))
-    held(play, before, now)
+    stop_while_held(play, before, now)
     with arm(CrashOrder("clear.inside", "raise")), play.running(now) as run:
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
         with suppress(TransitionRefused, Crash):

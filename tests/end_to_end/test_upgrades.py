@@ -27,7 +27,7 @@ from engine.operators.context import StepContext
 from engine.operators.descriptor import Operator
 from faults.points import Crash, CrashOrder, Point, arm
 from stepwell.inspection.query import query
-from stepwell.inspection.recorded import read_recorded
+from stepwell.inspection.recorded_revision import read_recorded
 from stepwell.planning.revisions import document_of_project
 from tests.end_to_end.harness import Playground, Resolved, wait_until
 from tests.end_to_end.threads import threads
@@ -75,7 +75,7 @@ def send(play: Playground, first: int, count: int, more: int = 0) -> None:
     play.send("payments", [(f'{{"id": {i}}}', f'{{"id": {i}, "paid": {i * 17 % 30}}}') for i in numbers if i % 3])
 
 
-def begun(play: Playground, workers: int = 1) -> Resolved:
+def send_and_resolve(play: Playground, workers: int = 1) -> Resolved:
     for topic in ("orders", "payments"):
         play.topic(topic, 3)
     send(play, 0, 120)
@@ -130,7 +130,7 @@ def messages(play: Playground, *topics: str) -> list[int]:
 
 @pytest.mark.parametrize("workers", sampled([1, 3], 2))
 def test_a_correction_is_made_and_everything_else_is_kept(play: Playground, workers: int) -> None:
-    resolved = begun(play, workers)
+    resolved = send_and_resolve(play, workers)
     by_the_release_before(play, resolved)
     written = messages(play, "unpaid", "often", "totals", "greeted")
     with operators(joins=corrected_joins()):
@@ -165,7 +165,7 @@ def test_a_correction_is_made_and_everything_else_is_kept(play: Playground, work
 @pytest.mark.parametrize("point", sampled(["plan.written", "program.adopted", "switch.recorded", "clear.inside"], 2))
 def test_a_correction_that_is_broken_off_goes_on(play: Playground, point: Point, workers: int) -> None:
     """Steps with frozen nodes are run again with frozen nodes, and new input comes meanwhile."""
-    resolved = begun(play, workers)
+    resolved = send_and_resolve(play, workers)
     by_the_release_before(play, resolved)
     with operators(joins=corrected_joins()):
         send(play, 0, 60, more=1)  # rows go that the release before has not passed on
@@ -182,7 +182,7 @@ def test_a_correction_that_is_broken_off_goes_on(play: Playground, point: Point,
 @pytest.mark.long
 def test_what_was_computed_in_another_way_and_not_stored_cannot_be_compared(play: Playground) -> None:
     """The state has sums, of which this release would make other rows than the one before."""
-    resolved = begun(play)
+    resolved = send_and_resolve(play)
     play.run(resolved)
     revised = replace(table._BY_NODE_TYPE[Aggregate], implementation_version=2)
     with operators(aggregates=revised):
@@ -204,7 +204,7 @@ def test_what_was_computed_in_another_way_and_not_stored_cannot_be_compared(play
 
 def test_functions_of_another_python_are_planned_again(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their bytecode cannot be run, and their results are compared."""
-    resolved = begun(play)
+    resolved = send_and_resolve(play)
     play.run(resolved)
     written = messages(play, "greeted")
     monkeypatch.setattr(release, "_python_now", lambda: release.python_of(3, 99))
@@ -220,7 +220,7 @@ def test_functions_of_another_python_are_planned_again(play: Playground, monkeyp
 
 @pytest.mark.long
 def test_steps_of_the_release_before_are_not_run_again(play: Playground) -> None:
-    resolved = begun(play)
+    resolved = send_and_resolve(play)
     with operators(joins=wrong_joins()), arm(CrashOrder("output.committed", "raise")), pytest.raises(Crash):
         play.run(resolved)
     with (
@@ -236,7 +236,7 @@ def test_steps_of_the_release_before_are_not_run_again(play: Playground) -> None
 
 @pytest.mark.long
 def test_an_abort_ends_the_run_for_nothing_could_go_on(play: Playground) -> None:
-    resolved = begun(play)
+    resolved = send_and_resolve(play)
     by_the_release_before(play, resolved)
     with operators(joins=corrected_joins()), play.running(resolved, on_change="apply") as run:
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") in ("filling", "ready"))
@@ -252,7 +252,7 @@ def test_an_abort_ends_the_run_for_nothing_could_go_on(play: Playground) -> None
 
 @pytest.mark.long
 def test_a_transition_of_the_release_before_is_ended_by_it(play: Playground) -> None:
-    resolved = begun(play)
+    resolved = send_and_resolve(play)
     by_the_release_before(play, resolved)
     moved = play.resolve(files(totals="moved"), conf(1))
     with operators(joins=wrong_joins()), play.running(resolved) as run:

@@ -21,7 +21,7 @@ from engine.errors import DataError
 from engine.model.circuit import Circuit
 from engine.model.circuit import View as ViewNode
 from stepwell.errors import OwnMistake, ProjectError, UnsupportedError
-from stepwell.lowering.driver import survey
+from stepwell.lowering.driver import lower_with_errors
 from stepwell.planning.pipeline import source_table
 from stepwell.planning.plans import ResolvedProject
 from stepwell.project.definitions import quiet_spark
@@ -216,7 +216,7 @@ class Judge:
             except UnsupportedError as error:  # while Spark plans the view
                 case = self._without_refused(case, [error])
                 continue
-            lowered = survey(resolved.project)
+            lowered = lower_with_errors(resolved.project)
             if not lowered.errors:
                 return case, resolved, lowered.circuit
             case = self._without_refused(case, lowered.errors)

@@ -18,10 +18,10 @@ from confluent_kafka import KafkaError, KafkaException
 from io_kafka.clients import connection_faults, positioned_consumer
 from io_kafka.clients.connection_faults import ENDS_CONNECTIONS, ConnectionReports
 from io_kafka.clients.consumed import Consumed, ConsumerEvent, Stretch
-from io_kafka.clients.listening import addresses, what_listens, why_not_verified
 from io_kafka.clients.partition_position import PartitionPosition
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import StepLogReader
+from io_kafka.clients.tls_probe import addresses, what_listens, why_not_verified
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import (
     BrokerNotTrusted,

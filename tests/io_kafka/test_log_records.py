@@ -17,7 +17,7 @@ from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.division_records import ranges_of
 from io_kafka.step_log.form import FORMAT_VERSION
-from io_kafka.step_log.former_records import CircuitRecord, Former, LeavesRecord
+from io_kafka.step_log.former_formats import CircuitRecord, Former, LeavesRecord
 from io_kafka.step_log.layout_records import AutoBounds, LayoutAuto
 from io_kafka.step_log.leaves import OutputLeaf, SourceLeaf
 from io_kafka.step_log.records import (
@@ -139,7 +139,7 @@ def test_a_copy_of_a_record_has_no_field_that_its_class_lacks() -> None:
 
 def test_the_written_form_is_frozen() -> None:
     """Old logs must stay readable, and those of records that are not new by the release before: what differs here needs another FORMAT_VERSION,
-    and a reader for this one. A field that came later belongs into LATER. docs/contributing.md says how to add the line of a new record."""
+    and a reader for this one. A field that came later belongs into LATER. docs/extending.md says how to add the line of a new record."""
     assert [encode(record) for record in RECORDS] == FROZEN.read_bytes().splitlines()
 
 

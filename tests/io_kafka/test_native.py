@@ -22,7 +22,7 @@ from io_kafka.clients.consumed import Consumed, ConsumerEvent, MessageSource, Na
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from io_kafka.extras import TYPES, Extras
-from io_kafka.formats import usual
+from io_kafka.formats import native_json
 from io_kafka.native_switch import SWITCH
 from io_kafka.offsets import TopicPartition
 
@@ -66,7 +66,7 @@ def test_it_is_built_where_there_is_a_compiler() -> None:
     if shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
         pytest.skip("no C compiler here")
     assert native.why_not() is None
-    assert usual.why_not() is None
+    assert native_json.why_not() is None
 
 
 @needs_native

@@ -112,8 +112,8 @@ def test_a_division_that_is_recorded_again_keeps_what_is_read_again() -> None:
         (before.with_epoch(1), {IN: 14, FRESH: 8}),
         (fewer, {IN: 10, FRESH: 8}),
         (before.with_ends(1, {IN: 13}), {IN: 12, FRESH: 8}),
-        (before.with_again_ends(1, {IN: 3}), {IN: 3, FRESH: 8}),
-        (before.with_again_ends(1, {FRESH: 7}), {IN: 12, FRESH: 7}),
+        (before.with_reread_ends(1, {IN: 3}), {IN: 3, FRESH: 8}),
+        (before.with_reread_ends(1, {FRESH: 7}), {IN: 12, FRESH: 7}),
     ):
         state = folded(*log, again)
         state.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from base.version import VersionId
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division
 from io_kafka.step_log.division_records import ranges_of
-from io_kafka.step_log.former_records import CircuitRecord, LeavesRecord, as_present
+from io_kafka.step_log.former_formats import CircuitRecord, LeavesRecord, as_present
 from io_kafka.step_log.input_policy import InputPolicy
 from io_kafka.step_log.layout_records import Ownership
 from io_kafka.step_log.leaves import OutputLeaf
@@ -495,148 +496,235 @@ def test_the_truncation_point_never_passes_what_a_replay_needs() -> None:
     assert [last.truncation_point(n) for n in (0, 1, 2, 5)] == [None, 8, 14, 14]
 
 
+IN = TopicPartition("in", 0)
+OUT = TopicPartition("out", 0)
+
+
+def draw_claim(draw: st.DrawFn, log: StepLogState) -> Record:
+    return claim(log.epoch + draw(st.integers(1, 3)))
+
+
+def draw_division(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if len(log.pending) >= 2:
+        return None
+    start = log.next_offsets.get(IN, 0)
+    record = division(log.division_next, start, start + draw(st.integers(0, 5)), log.epoch)
+    counted = log.counted if log.pending else tuple(sorted(log.nodes_in_error))
+    passage = log.revisions.passage_that_fills(record.step)
+    filled = None if passage is None else draw(st.integers(log.filled, passage.intent.whole))
+    return record.model_copy(update={"counted": counted, "filled": filled})
+
+
+def draw_other_policy(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if not log.pending or (before := draw(st.sampled_from(log.pending))).epoch >= log.epoch:
+        return None
+    policy = InputPolicy({"t": draw(st.sampled_from(("fail", "skip")))}, {}, {})
+    return before.with_policy(log.epoch, policy)
+
+
+def draw_less_input(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if not log.pending or (read := log.pending[-1].ranges[0]).start + 1 >= read.end:
+        return None
+    return log.pending[-1].with_ends(log.epoch, {IN: draw(st.integers(read.start + 1, read.end - 1))})
+
+
+def draw_more_input(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if not log.pending:
+        return None
+    end = log.pending[-1].ranges[0].end + draw(st.integers(1, 5))
+    return log.pending[-1].with_ends(log.epoch, {IN: end})
+
+
+def draw_more_counted(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if not log.pending:
+        return None
+    before = draw(st.sampled_from(log.pending))
+    more = {*before.counted, draw(st.integers(1, 3))}
+    return None if more == set(before.counted) else before.with_counted(log.epoch, tuple(sorted(more)), frozenset())
+
+
+def draw_step(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if not log.pending:
+        return None
+    counted = log.pending[0].counted
+    some = draw(st.lists(st.sampled_from(counted), unique=True)) if counted else []
+    record = step(log.steps, log.ends.get(OUT, 0) + draw(st.integers(0, 5)), log.epoch)
+    return record.model_copy(update={"errors": tuple(node_errors(node) for node in sorted(some))})
+
+
+def draw_intent(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if log.layout is None:
+        return None
+    number = log.checkpoints[-1].version + 1 if log.checkpoints else 0
+    here = log.layout.placed
+    if log.target is not None and draw(st.booleans()):
+        here = Ownership.of(dict.fromkeys(log.target.members, "b"), log.target.owned)
+    made = version(number, log.steps, str(log.offset_next))
+    return CheckpointIntent(epoch=log.epoch, version=made, placed=here)
+
+
+def draw_complete(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    return None if log.intent is None else CheckpointComplete(epoch=log.epoch, version=log.intent)
+
+
+def draw_stored(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if not log.checkpoints:
+        return None
+    held, back = draw(st.sampled_from(log.checkpoints)), draw(st.booleans())
+    return stored(held, log.epoch).model_copy(update={"placed": log.placed[held], "restores": back})
+
+
+def draw_restored(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if log.stored is None or log.layout is None:
+        return None
+    return restored(log.layout.number + 1, log.epoch).model_copy(update={"placed": log.stored.placed})
+
+
+def draw_auto(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    return None if log.layout is None else auto(1, draw(st.integers(1, 4)), log.epoch)
+
+
+def draw_layout(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if log.layout is not None or log.division_next:
+        return None
+    return layout(0, log.epoch, tuple(range(draw(st.integers(1, 3)))))
+
+
+def draw_rescale(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if log.layout is None or log.rescale is not None:
+        return None
+    return change(log.layout.number + 1, log.epoch, tuple(range(draw(st.integers(1, 4)))))
+
+
+def draw_turn_of_rescale(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if log.layout is None or log.rescale is None:
+        return None
+    return turn(log.rescale.change, log.epoch, tuple(range(draw(st.integers(1, 4)))))
+
+
+def draw_end_of_rescale(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if log.rescale is None or not log.checkpoints or log.target is None:
+        return None
+    last = log.placed[log.checkpoints[-1]]
+    if (last.ranges, tuple(last.births)) != (log.target.ranges, log.target.members):
+        return None
+    return layout(log.rescale.change, log.epoch).model_copy(update={"placed": last})
+
+
+def next_revision(log: StepLogState) -> int:
+    return 1 if log.revision is None else log.revision.number + 1
+
+
+def draw_revision(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    record = revision(next_revision(log), 0 if log.circuit is not None else log.division_next, log.epoch)
+    return record if why_not(log, record) is None else None
+
+
+def number_of_transition(log: StepLogState) -> int:
+    return next_revision(log) if log.revisions.phase is None else log.revisions.phase.intent.number
+
+
+def draw_begin(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    record = begins(number_of_transition(log), log.division_next, whole=1, epoch=log.epoch)
+    return record if why_not(log, record) is None else None
+
+
+def draw_switch(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    record = switches(number_of_transition(log), log.division_next, epoch=log.epoch)
+    return record if why_not(log, record) is None else None
+
+
+def draw_abort(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    record = turns("abort", number=number_of_transition(log), epoch=log.epoch)
+    return record if why_not(log, record) is None else None
+
+
+def draw_circuit(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    return circuit_record(log.epoch) if log.circuit is log.revision is None and log.division_next == 0 else None
+
+
+def draw_leaves(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    return leaves_record(log.epoch) if log.leaves is log.revision is None else None
+
+
+def draw_refresh(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if log.refresh is not None:
+        return None
+    return refresh(log.generation + 1).model_copy(update={"epoch": log.epoch})
+
+
+def draw_taken_back(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    if log.refresh is None:
+        return None
+    end = log.ends.get(OUT, 0) + draw(st.integers(0, 5))
+    return taken_back(end, generation=log.generation + 1).model_copy(update={"epoch": log.epoch})
+
+
+def draw_reset(draw: st.DrawFn, log: StepLogState) -> Record | None:
+    return None if log.refresh is None else Reset(epoch=log.epoch, generation=log.generation + 1)
+
+
+def draw_snapshot(draw: st.DrawFn, log: StepLogState) -> Record:
+    return log.snapshot()
+
+
+def draw_ended(draw: st.DrawFn, log: StepLogState) -> Record:
+    return Ended(epoch=log.epoch)
+
+
+DRAWN: dict[str, Callable[[st.DrawFn, StepLogState], Record | None]] = {
+    "claim": draw_claim,
+    "division": draw_division,
+    "other policy": draw_other_policy,
+    "less input": draw_less_input,
+    "more input": draw_more_input,
+    "more counted": draw_more_counted,
+    "step": draw_step,
+    "intent": draw_intent,
+    "complete": draw_complete,
+    "layout": draw_layout,
+    "revision": draw_revision,
+    "circuit": draw_circuit,
+    "leaves": draw_leaves,
+    "snapshot": draw_snapshot,
+    "refresh": draw_refresh,
+    "taken_back": draw_taken_back,
+    "reset": draw_reset,
+    "rescale": draw_rescale,
+    "turn of rescale": draw_turn_of_rescale,
+    "end of rescale": draw_end_of_rescale,
+    "begin": draw_begin,
+    "switch": draw_switch,
+    "abort": draw_abort,
+    "stored": draw_stored,
+    "restored": draw_restored,
+    "auto": draw_auto,
+    "ended": draw_ended,
+}
+"""What draws a record of each kind that can follow a log; None if none can. They have no loads of batch tables, no copies, no ends of
+transitions, and of the turns of transitions only the abort; the simulator writes those."""
+
+OFTEN = ("layout", "division", "step", "intent", "complete")
+"""Most others follow only after these, so they are drawn twice as often."""
+
+DURING_A_REFRESH = ("claim", "snapshot", "taken_back", "reset", "ended")
+"""The only kinds that can follow then. Others become the end of the refresh, so that a story is not over with it."""
+
+
 @st.composite
 def stories(draw: st.DrawFn) -> list[Record]:
-    """Logs that a correct run can write, with snapshots at random places. They have no loads of batch tables, no copies, no ends of transitions,
-    and of the turns only the abort; the simulator writes those."""
-    state, records, identity = StepLogState("log"), list[Record](), 0
-    kinds = [
-        "claim",
-        "division",
-        "again",
-        "less",
-        "more",
-        "counting",
-        "step",
-        "intent",
-        "complete",
-        "layout",
-        "revision",
-        "circuit",
-        "leaves",
-        "snapshot",
-    ]
-    kinds += [
-        "refresh",
-        "taken_back",
-        "reset",
-        "change",
-        "turn",
-        "settle",
-        "intent",
-        "complete",
-        "begin",
-        "switch",
-        "abort",
-        "stored",
-        "restored",
-        "auto",
-        "ended",
-    ]
-    for kind in ["claim", *draw(st.lists(st.sampled_from(kinds), max_size=30))]:
-        epoch, at = state.epoch, state.next_offsets.get(TopicPartition("in", 0), 0)
-        record: Record
-        if state.refresh is not None and kind not in ("claim", "snapshot", "taken_back", "reset", "ended"):
-            continue
-        if state.has_ended and kind != "claim":
-            continue
-        match kind:
-            case "claim":
-                record = claim(epoch + draw(st.integers(1, 3)))
-            case "division" if len(state.pending) < 2:
-                record = division(state.division_next, at, at + draw(st.integers(0, 5)), epoch)
-                still = state.counted if state.pending else tuple(sorted(state.nodes_in_error))
-                passage = state.revisions.passage_that_fills(record.step)
-                filled = None if passage is None else draw(st.integers(state.filled, passage.intent.whole))
-                record = record.model_copy(update={"counted": still, "filled": filled})
-            case "again" if state.pending and (before := draw(st.sampled_from(state.pending))).epoch < epoch:
-                record = before.with_policy(epoch, InputPolicy({"t": draw(st.sampled_from(("fail", "skip")))}, {}, {}))
-            case "less" if state.pending and (last := state.pending[-1]).ranges[0].start + 1 < last.ranges[0].end:
-                start, end = last.ranges[0].start, last.ranges[0].end
-                record = last.with_ends(epoch, {TopicPartition("in", 0): draw(st.integers(start + 1, end - 1))})
-            case "more" if state.pending:
-                last = state.pending[-1]
-                end = last.ranges[0].end + draw(st.integers(1, 5))
-                record = last.with_ends(epoch, {TopicPartition("in", 0): end})
-            case "counting" if state.pending:
-                before = draw(st.sampled_from(state.pending))
-                more = {*before.counted, draw(st.integers(1, 3))}
-                if more == set(before.counted):
-                    continue
-                record = before.with_counted(epoch, tuple(sorted(more)), frozenset())
-            case "step" if state.pending:
-                end = state.ends.get(TopicPartition("out", 0), 0)
-                counted = state.pending[0].counted
-                some = draw(st.lists(st.sampled_from(counted), unique=True)) if counted else []
-                record = step(state.steps, end + draw(st.integers(0, 5)), epoch)
-                record = record.model_copy(update={"errors": tuple(node_errors(node) for node in sorted(some))})
-            case "intent":
-                identity += 1
-                number = state.checkpoints[-1].version + 1 if state.checkpoints else 0
-                if state.layout is None:
-                    continue
-                here = state.layout.placed
-                if state.target is not None and draw(st.booleans()):
-                    here = Ownership.of(dict.fromkeys(state.target.members, "b"), state.target.owned)
-                made = version(number, state.steps, str(identity))
-                record = CheckpointIntent(epoch=epoch, version=made, placed=here)
-            case "complete" if state.intent is not None:
-                record = CheckpointComplete(epoch=epoch, version=state.intent)
-            case "stored" if state.checkpoints:
-                held = draw(st.sampled_from(state.checkpoints))
-                back = draw(st.booleans())
-                record = stored(held, epoch).model_copy(update={"placed": state.placed[held], "restores": back})
-            case "restored" if state.stored is not None and state.layout is not None:
-                record = restored(state.layout.number + 1, epoch).model_copy(update={"placed": state.stored.placed})
-            case "auto" if state.layout is not None:
-                record = auto(1, draw(st.integers(1, 4)), epoch)
-            case "layout" if state.layout is None and state.division_next == 0:
-                record = layout(0, epoch, tuple(range(draw(st.integers(1, 3)))))
-            case "change" if state.layout is not None and state.rescale is None:
-                record = change(state.layout.number + 1, epoch, tuple(range(draw(st.integers(1, 4)))))
-            case "turn" if state.layout is not None and state.rescale is not None:
-                record = turn(state.rescale.change, epoch, tuple(range(draw(st.integers(1, 4)))))
-            case "settle" if state.rescale is not None and state.checkpoints and state.target is not None:
-                last = state.placed[state.checkpoints[-1]]
-                if (last.ranges, tuple(last.births)) != (state.target.ranges, state.target.members):
-                    continue
-                record = layout(state.rescale.change, epoch).model_copy(update={"placed": last})
-            case "revision":
-                step_ = 0 if state.circuit is not None else state.division_next
-                record = revision(1 if state.revision is None else state.revision.number + 1, step_, epoch)
-                if why_not(state, record) is not None:
-                    continue
-            case "begin" | "switch" | "abort":
-                following = 1 if state.revision is None else state.revision.number + 1
-                number = following if state.revisions.phase is None else state.revisions.phase.intent.number
-                made_of = {
-                    "begin": begins(number, state.division_next, whole=1, epoch=epoch),
-                    "switch": switches(number, state.division_next, epoch=epoch),
-                    "abort": turns("abort", number=number, epoch=epoch),
-                }
-                record = made_of[kind]
-                if why_not(state, record) is not None:
-                    continue
-            case "circuit" if state.circuit is state.revision is None and state.division_next == 0:
-                record = circuit_record(epoch)
-            case "leaves" if state.leaves is state.revision is None:
-                record = leaves_record(epoch)
-            case "refresh":
-                record = refresh(state.generation + 1).model_copy(update={"epoch": epoch})
-            case "taken_back" if state.refresh is not None:
-                end = state.ends.get(TopicPartition("out", 0), 0) + draw(st.integers(0, 5))
-                record = taken_back(end, generation=state.generation + 1).model_copy(update={"epoch": epoch})
-            case "reset" if state.refresh is not None:
-                record = Reset(epoch=epoch, generation=state.generation + 1)
-            case "snapshot":
-                record = state.snapshot()
-            case "ended":
-                record = Ended(epoch=epoch)
-            case _:
-                continue
-        state = state.apply(record, len(records))
-        state.check()
-        records.append(record)
+    """Logs that a correct run can write, with snapshots at random places."""
+    log, records = StepLogState("log"), list[Record]()
+    for kind in ["claim", *draw(st.lists(st.sampled_from((*DRAWN, *OFTEN)), max_size=30))]:
+        if log.has_ended:
+            kind = "claim"
+        elif log.refresh is not None and kind not in DURING_A_REFRESH:
+            kind = draw(st.sampled_from(("taken_back", "reset")))
+        record = DRAWN[kind](draw, log)
+        if record is not None:
+            log = log.apply(record, len(records))
+            log.check()
+            records.append(record)
     return records
 
 

@@ -18,7 +18,7 @@ from coordinator.revisions.recorded_project import NothingRecorded, RecordedProj
 from coordinator.stepping.views_in_error import ViewsInError
 from io_kafka.broker.local import LocalBroker
 from io_kafka.step_log.form import FORMAT_VERSION
-from stepwell.inspection.recorded import read_recorded
+from stepwell.inspection.recorded_revision import read_recorded
 from stepwell.planning.revisions import document_of_project
 from storage.database import Database
 from tests.end_to_end import everything

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.sabotage.again_breakages import READ_AGAIN
 from tests.sabotage.apply_breakages import APPLIED
 from tests.sabotage.automatic_breakages import AUTOMATIC_LAYOUTS
 from tests.sabotage.breakage import Breakage
@@ -29,11 +28,9 @@ from tests.sabotage.generate_breakages import GENERATED
 from tests.sabotage.guide_breakages import GUIDES
 from tests.sabotage.kafka_breakages import KAFKA
 from tests.sabotage.layout_breakages import LAYOUT
-from tests.sabotage.led_over_breakages import LED_OVER
 from tests.sabotage.loading_breakages import LOADED
 from tests.sabotage.metric_breakages import MONITORED
 from tests.sabotage.packaging_breakages import PACKED
-from tests.sabotage.passage_breakages import PASSAGES
 from tests.sabotage.plan_breakages import PLANS
 from tests.sabotage.project_breakages import PROJECT_BREAKAGES
 from tests.sabotage.protocol_breakages import MIGRATION
@@ -44,6 +41,7 @@ from tests.sabotage.reader_breakages import READERS
 from tests.sabotage.recursion_breakages import RECURSIONS
 from tests.sabotage.registry_breakages import REGISTRIES
 from tests.sabotage.release_breakages import RELEASES
+from tests.sabotage.reread_breakages import REREAD
 from tests.sabotage.secret_breakages import SECRETS_AND_LOGS
 from tests.sabotage.storage_breakages import STORAGE
 from tests.sabotage.store_breakages import CHECKPOINT_STORE
@@ -52,7 +50,9 @@ from tests.sabotage.table_breakages import TABLE_BREAKAGES
 from tests.sabotage.text_breakages import TEXT
 from tests.sabotage.tls_breakages import TLS
 from tests.sabotage.top_k_breakages import TOP_K_BREAKAGES
-from tests.sabotage.transition_breakages import TRANSITIONS
+from tests.sabotage.transition_passage_breakages import TRANSITION_PASSAGES
+from tests.sabotage.transition_record_breakages import TRANSITION_RECORDS
+from tests.sabotage.transition_run_breakages import TRANSITION_RUNS
 from tests.sabotage.type_breakages import TYPES
 from tests.sabotage.variant_breakages import VARIANTS
 from tests.sabotage.window_breakages import WINDOWS
@@ -100,13 +100,13 @@ BREAKAGES: tuple[Breakage, ...] = (
     *RELEASES,
     *APPLIED,
     *FILLING,
-    *TRANSITIONS,
+    *TRANSITION_RECORDS,
     *CHOICES,
-    *READ_AGAIN,
+    *REREAD,
     *LOADED,
-    *LED_OVER,
+    *TRANSITION_RUNS,
     *PACKED,
-    *PASSAGES,
+    *TRANSITION_PASSAGES,
     *DRAINED,
     *QUERIES,
     *COMBINATIONS,

@@ -112,7 +112,7 @@ CONNECTION_BREAKAGES = (
         NAMED,
         (
             Edit(
-                "io_kafka/clients/listening.py",
+                "io_kafka/clients/tls_probe.py",
                 'return "tls" if _speaks_tls(connection, host) else "plain"',
                 'return "plain"',
             ),

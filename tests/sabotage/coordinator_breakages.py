@@ -6,7 +6,7 @@ from tests.sabotage.breakage import Breakage, Edit
 
 CORE, PIPELINE = "coordinator/core.py", "coordinator/pipeline.py"
 COMPLETION, OPENING = "coordinator/checkpoints/completion.py", "coordinator/starting/workers/opening.py"
-MADE = "coordinator/checkpoints/machine.py"
+CHECKPOINTS = "coordinator/checkpoints/machine.py"
 USABLE_VERSIONS = "coordinator/starting/workers/usable_versions.py"
 REDIVIDING = "coordinator/stepping/redividing.py"
 FOUND_DATABASES = "coordinator/starting/workers/found_databases.py"
@@ -24,7 +24,7 @@ POSITIONS, TEST_POSITIONS = "coordinator/starting/topics/positions.py", "tests/c
 HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
 SAME_PROJECT, SAME_TOPICS = "coordinator/starting/project/same_project.py", "coordinator/starting/topics/same_topics.py"
 LEAVES, TEST_LEAVES = "coordinator/revisions/leaves.py", "tests/coordinator/revisions/test_leaves.py"
-QUIET, DOORBELL = "coordinator/stepping/idle_wait.py", "io_kafka/clients/doorbell.py"
+IDLE_WAIT, DOORBELL = "coordinator/stepping/idle_wait.py", "io_kafka/clients/doorbell.py"
 TEST_LOG_STATE = "tests/io_kafka/test_step_log.py"
 CHANGED_SOURCES = "tests/end_to_end/test_changed_sources.py"
 TEST_CORE, END_TO_END = "tests/coordinator/test_core.py", "tests/end_to_end"
@@ -76,7 +76,7 @@ COORDINATOR = (
         "bell-rings-for-ever",
         "After a ring for which there is nothing to read, the bell listens again at once, and rings again.",
         "an idle pipeline costs little",
-        (Edit(QUIET, "if not self._has_listened:", "if True:"),),
+        (Edit(IDLE_WAIT, "if not self._has_listened:", "if True:"),),
         ("tests/coordinator/stepping/test_idle_wait.py::test_a_bell_makes_the_looks_rare_after_a_silence",),
     ),
     Breakage(
@@ -85,7 +85,7 @@ COORDINATOR = (
         "a step is due when time has passed",
         (
             Edit(
-                QUIET,
+                IDLE_WAIT,
                 "(offsets := silent_offsets()) is None:",
                 "(offsets := silent_offsets() or {}) is None:",
             ),
@@ -189,7 +189,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                MADE,
+                CHECKPOINTS,
                 "        return Freeze(version) if log.intent == version else LogIntent(version)\n",
                 "        return Freeze(version)\n",
             ),
@@ -526,7 +526,7 @@ COORDINATOR = (
         "6 two versions",
         (
             Edit(
-                MADE,
+                CHECKPOINTS,
                 '        assert latest == version, self.making.with_story(f"after checkpoint {version} the workers share {latest}")\n',
                 "",
             ),

@@ -147,7 +147,7 @@ DOCTOR = (
         "what doctor says",
         (
             Edit(
-                "io_kafka/clients/undecided.py",
+                "io_kafka/clients/blocked_partitions.py",
                 "if where in before and before[where].stable == found.stable}",
                 "if where in before}",
             ),
@@ -185,7 +185,7 @@ DOCTOR = (
         "a-lost-log-names-no-topics",
         "The advice for a step log that cannot be read does not name the topics that have to go with it.",
         "an error says what to do",
-        (Edit("stepwell/commands/serve.py", "            _name_written(fault, project, definitions)\n", ""),),
+        (Edit("stepwell/commands/serve.py", "            _add_written_topics(fault, project, definitions)\n", ""),),
         ("tests/end_to_end/test_lost_state.py::test_the_advice_of_a_lost_step_log_leads_to_the_batch_answer[1]",),
     ),
     Breakage(

@@ -235,7 +235,7 @@ ENGINE = (
                 "StepContext(task.run, task.step, store, index, found, counted)",
             ),
         ),
-        ("tests/test_hands.py::test_an_object_is_made_of_five_positional_values_at_most",),
+        ("tests/test_positional_arguments.py::test_an_object_is_made_of_five_positional_values_at_most",),
     ),
     Breakage(
         "every-worker-owns-the-empty-key",
@@ -325,7 +325,7 @@ ENGINE = (
         "order-lost-below-a-limit",
         "A Sort is left out although a LIMIT above it takes the first rows of its order.",
         "no silence",
-        (Edit("stepwell/lowering/rules/order.py", "    context.unread[id(sort)] = reader.kind\n", ""),),
+        (Edit("stepwell/lowering/rules/order.py", "    context.unread_orders[id(sort)] = reader.kind\n", ""),),
         ("tests/stepwell/lowering/test_order.py::test_a_rule_of_a_limit_that_lowers_the_sort_is_an_error",),
     ),
     Breakage(

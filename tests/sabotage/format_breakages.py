@@ -82,9 +82,9 @@ FORMATS = (
         "the batch answer",
         (
             Edit(
-                "io_kafka/formats/exact.py",
-                '    item = _reader(f"{column}[]", kind.value_type, moments)\n',
-                '    item = reader(f"{column}[]", kind.value_type, moments.patterns)\n',
+                "io_kafka/formats/exact_json.py",
+                '    item = _reader(f"{column}[]", kind.value_type, datetimes)\n',
+                '    item = reader(f"{column}[]", kind.value_type, datetimes.patterns)\n',
             ),
         ),
         (
@@ -273,7 +273,7 @@ FORMATS = (
         "a-decimal-without-its-sign",
         "A decimal is written without a byte of zeros that says its sign.",
         "the batch answer",
-        (Edit("io_kafka/formats/pieces.py", " & ((high_first[:, 1:] ^ sign) < 0x80)", ""),),
+        (Edit("io_kafka/formats/column_bytes.py", " & ((high_first[:, 1:] ^ sign) < 0x80)", ""),),
         (f"{TEST_AVRO}::test_every_type_of_column_is_written",),
     ),
     Breakage(
@@ -334,7 +334,11 @@ FORMATS = (
         "keys-with-the-lowest-byte-first",
         "A number in a key begins with its lowest byte, so no other producer's messages of that key are in its partition.",
         "the batch answer",
-        (Edit("io_kafka/formats/pieces.py", '_in_order(fill(column, 0), ">")', '_in_order(fill(column, 0), "<")'),),
+        (
+            Edit(
+                "io_kafka/formats/column_bytes.py", '_in_order(fill(column, 0), ">")', '_in_order(fill(column, 0), "<")'
+            ),
+        ),
         (f"{TEST_DELIMITED}::test_keys_are_read_back_by_a_source",),
     ),
     Breakage(
@@ -437,7 +441,7 @@ FORMATS = (
         "no silence",
         (
             Edit(
-                "io_kafka/formats/exact.py",
+                "io_kafka/formats/exact_json.py",
                 "        if len(entries) < len(node):",
                 "        if len(entries) > len(node):",
             ),

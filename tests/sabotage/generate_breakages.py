@@ -6,7 +6,7 @@ from tests.sabotage.breakage import Breakage, Edit
 
 GENERATE, TEST_GENERATE = "engine/operators/generate.py", "tests/engine/test_generate.py"
 SESSIONS, TEST_SESSIONS = "engine/operators/sessions.py", "tests/engine/test_sessions.py"
-TEST_PERMISSIVE = "tests/io_kafka/formats/test_permissive.py"
+TEST_PERMISSIVE = "tests/io_kafka/formats/test_permissive_json.py"
 TOUCH = f"{TEST_SESSIONS}::test_ranges_that_touch_are_one_session_and_part_again"
 
 GENERATED = (
@@ -68,7 +68,7 @@ GENERATED = (
         "broken-texts-at-other-places",
         "Texts that are read slowly get into the rows of others.",
         "the batch answer",
-        (Edit("io_kafka/formats/permissive.py", ".take(pa.array(order)), malformed", ", malformed"),),
+        (Edit("io_kafka/formats/permissive_json.py", ".take(pa.array(order)), malformed", ", malformed"),),
         (f"{TEST_PERMISSIVE}::test_broken_texts_stay_at_their_places_among_others",),
     ),
 )

@@ -568,8 +568,8 @@ KAFKA = (
         "zone-taken-for-none",
         "The extension reads timestamps without a zone as those with one, so that a Z is accepted where Spark refuses it.",
         "the batch answer",
-        (Edit("io_kafka/formats/usual.py", '    pa.timestamp("us"): "T",\n', '    pa.timestamp("us"): "Z",\n'),),
-        ("tests/io_kafka/formats/test_usual.py::test_usual_values_are_read_and_all_others_declined",),
+        (Edit("io_kafka/formats/native_json.py", '    pa.timestamp("us"): "T",\n', '    pa.timestamp("us"): "Z",\n'),),
+        ("tests/io_kafka/formats/test_native_json.py::test_usual_values_are_read_and_all_others_declined",),
     ),
     Breakage(
         "decimals-wider-than-declared",
@@ -577,12 +577,12 @@ KAFKA = (
         "the batch answer",
         (
             Edit(
-                "io_kafka/formats/usual.py",
+                "io_kafka/formats/native_json.py",
                 "decimals, required, (kind.precision, kind.scale)",
                 "decimals, required, (38, kind.scale)",
             ),
         ),
-        ("tests/io_kafka/formats/test_usual.py::test_usual_values_are_read_and_all_others_declined",),
+        ("tests/io_kafka/formats/test_native_json.py::test_usual_values_are_read_and_all_others_declined",),
     ),
     Breakage(
         "null-objects-are-empty",
@@ -590,19 +590,23 @@ KAFKA = (
         "the batch answer",
         (
             Edit(
-                "io_kafka/formats/usual.py",
+                "io_kafka/formats/native_json.py",
                 "pa.Array.from_buffers(kind, length, [valid], nulls, children=children)",
                 "pa.Array.from_buffers(kind, length, [None], 0, children=children)",
             ),
         ),
-        ("tests/io_kafka/formats/test_usual.py::test_what_is_accepted_has_the_value_that_the_exact_reader_gives",),
+        (
+            "tests/io_kafka/formats/test_native_json.py::test_what_is_accepted_has_the_value_that_the_exact_reader_gives",
+        ),
     ),
     Breakage(
         "declined-messages-are-rows",
         "A message that the extension has declined stays a row of nulls, beside the row that the exact reader gives.",
         "the batch answer",
         (Edit("io_kafka/formats/parse.py", "batch.filter(pa.array(~declined))", "batch"),),
-        ("tests/io_kafka/formats/test_usual.py::test_what_is_accepted_has_the_value_that_the_exact_reader_gives",),
+        (
+            "tests/io_kafka/formats/test_native_json.py::test_what_is_accepted_has_the_value_that_the_exact_reader_gives",
+        ),
     ),
     Breakage(
         "a-plan-in-one-message",

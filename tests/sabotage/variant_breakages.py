@@ -44,7 +44,7 @@ VARIANTS = (
         "the batch answer",
         (
             Edit(
-                "io_kafka/formats/exact.py",
+                "io_kafka/formats/exact_json.py",
                 "            return {FIELD: variant_of_node(node)}\n",
                 "            return {} if node is None else {FIELD: variant_of_node(node)}\n",
             ),

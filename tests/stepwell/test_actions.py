@@ -12,7 +12,7 @@ from pyspark.sql.classic.dataframe import DataFrame
 
 from stepwell.errors import ProjectErrors
 from stepwell.planning.actions import _RUNNING
-from stepwell.planning.resolver import resolve, survey
+from stepwell.planning.resolver import resolve, resolve_with_errors
 from tests.stepwell.folder import project
 
 HEAD = """
@@ -117,7 +117,7 @@ def test_in_the_function_of_a_view_nothing_runs(tmp_path: Path, spark: SparkSess
     ]
     head, *files = names([HEAD, *views], places(tmp_path))
     found = project(tmp_path, {"a.sql": SOURCE, **{f"{i:03}.py": head + text for i, text in enumerate(files)}})
-    _, errors = survey(found, spark)
+    _, errors = resolve_with_errors(found, spark)
     texts = [str(error) for error in errors]
     assert len(texts) == len(cases), texts
     line = HEAD.count("\n") + 4
@@ -140,7 +140,7 @@ def test_beside_the_functions_runs_only_what_has_its_rows(tmp_path: Path, spark:
         places(tmp_path),
     )
     with pytest.raises(ProjectErrors) as e:
-        survey(project(tmp_path, {f"{i:03}.py": text for i, text in enumerate(files)}), spark)
+        resolve_with_errors(project(tmp_path, {f"{i:03}.py": text for i, text in enumerate(files)}), spark)
     texts = [str(error) for error in e.value.errors]
     assert len(texts) == len(cases), texts
     for number, ((case, says), text) in enumerate(zip(cases.items(), texts, strict=True)):
@@ -189,7 +189,7 @@ def test_a_helper_of_the_project_is_named_by_the_line_that_runs(tmp_path: Path, 
         def v():
             return spark.range(helper(spark.table("s")))
         """})  # fmt: skip
-    _, errors = survey(found, spark)
+    _, errors = resolve_with_errors(found, spark)
     assert [str(error).split("\n")[0] for error in errors] == [
         "transformations/b.py:3: v: count runs a query, and there are no rows while a definition is read"
     ]

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from stepwell.errors import Location, ProjectErrors
-from stepwell.planning.resolver import resolve, survey
+from stepwell.planning.resolver import resolve, resolve_with_errors
 from stepwell.project.clashes import clashes
 from stepwell.project.tables import OutputSpec, SourceSpec
 from tests.stepwell.folder import project
@@ -168,7 +168,7 @@ def test_dry_run_and_run_refuse_them_in_every_kind_of_definition(tmp_path: Path,
             def w(): return spark.table("s")
             """,
     })  # fmt: skip
-    _, errors = survey(found, spark)
+    _, errors = resolve_with_errors(found, spark)
     texts = sorted(str(error) for error in errors)
     expected = [
         r"a\.sql:1: s: topic t\.dead-letter gets the malformed messages of s, and kafka\(pattern t\.\*\) reads it by the pattern .*b\.py:4",

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from stepwell.commands.run import end_text, stands_still, under_way_lines
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
-from stepwell.planning.resolver import resolve, survey
+from stepwell.planning.resolver import resolve, resolve_with_errors
 from stepwell.project.definitions import load_definitions, quiet_spark
 from tests.stepwell.folder import project
 
@@ -89,7 +89,7 @@ def test_queries_and_results_that_run_nowhere_here(tmp_path: Path, spark: SparkS
     python = "from pyspark import pipelines as dp\n" + "".join(
         f"@dp.materialized_view\ndef f{i}():\n    {text}\n" for i, text in enumerate(FUNCTIONS)
     )
-    _, errors = survey(project(tmp_path, {"a.sql": SOURCE + sql, "b.py": python}), spark)
+    _, errors = resolve_with_errors(project(tmp_path, {"a.sql": SOURCE + sql, "b.py": python}), spark)
     found = {error.view: str(error) for error in errors}
     assert len(found) == len(VIEWS) + len(FUNCTIONS), found
     for i, says in enumerate(VIEWS.values()):

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from base.secrets import hidden
 from stepwell.errors import Location, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.lowering.driver import lower
-from stepwell.lowering.driver import survey as lowered
+from stepwell.lowering.driver import lower_with_errors as lowered
 from stepwell.planning.pipeline import plan_project
 from stepwell.planning.plans import ResolvedProject
 from stepwell.planning.resolver import resolve

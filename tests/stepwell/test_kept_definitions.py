@@ -96,8 +96,8 @@ class Planning:
         before = resolver.flow_plan
         with self.monkeypatch.context() as patched:
             patched.setattr(resolver, "flow_plan", lambda *a, **b: (planned.add(b["view"]), before(*a, **b))[1])
-            resolved, errors = resolver.survey(found, self.spark, kept)
-        lowered = driver.survey(resolved)
+            resolved, errors = resolver.resolve_with_errors(found, self.spark, kept)
+        lowered = driver.lower_with_errors(resolved)
         errors += lowered.errors
         text = "" if errors else text_of(document_of_project(resolved, lowered.circuit))
         # Spark's suggestions that are as near as others come in any order.

@@ -16,7 +16,7 @@ from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, Unsupported
 from stepwell.inspection.dry_run import describe
 from stepwell.planning import plans
 from stepwell.planning.plans import FlowPlan, ResolvedProject, ResolvedView
-from stepwell.planning.resolver import resolve, survey
+from stepwell.planning.resolver import resolve, resolve_with_errors
 from stepwell.project.loading import load_project
 from tests.stepwell.folder import project
 
@@ -346,7 +346,7 @@ def test_what_no_one_foresaw_is_an_error_of_its_view(
         return known(*given, view=view, **named)
 
     monkeypatch.setattr(plans, "mark_leaves", fail)
-    found, errors = survey(project(tmp_path, {"v.sql": text}), spark)
+    found, errors = resolve_with_errors(project(tmp_path, {"v.sql": text}), spark)
     assert [v.name for v in found.views] == ["good"]
     assert [(type(error), error.view) for error in errors] == [
         (UnsupportedError, "impure"),

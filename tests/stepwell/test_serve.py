@@ -98,7 +98,7 @@ def test_a_signal_waits_for_no_lock_of_the_thread_that_it_interrupts() -> None:
     """The loop may be in the middle of its requests, and would wait for itself."""
     requests = Requests()
     signals = serve._Signals(requests)
-    signals.at_a_checkpoint = True
+    signals.stops_at_checkpoint = True
     with _former_handlers():
         signals.install()
         told = threading.Thread(target=signals._received, args=(signal.SIGTERM, None))
@@ -119,7 +119,7 @@ def test_the_end_of_the_terminal_stops_a_run_unless_it_is_to_outlive_it(is_ignor
     """The system and the shell both send SIGHUP, and `nohup` has it ignored."""
     requests = Requests()
     signals = serve._Signals(requests)
-    signals.at_a_checkpoint = True
+    signals.stops_at_checkpoint = True
     with _former_handlers():
         signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
         signals.install()

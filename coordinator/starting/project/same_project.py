@@ -28,7 +28,7 @@ from coordinator.starting.errors import CircuitChanged, StateLost
 from coordinator.starting.project.release import refuse_other_release
 from engine.model.circuit import Circuit
 from io_kafka.formats.table import options_of_outputs
-from io_kafka.step_log.former_records import LeavesRecord
+from io_kafka.step_log.former_formats import LeavesRecord
 from io_kafka.step_log.leaves import Leaves
 from io_kafka.step_log.state import StepLogState
 

@@ -17,7 +17,7 @@ from base.text.patterns import Patterns
 from engine.expressions.functions.function import Failure, row_function, value_text
 from engine.expressions.functions.generic_function import GenericFunction
 from engine.expressions.generic import Signature
-from io_kafka.formats import permissive, render
+from io_kafka.formats import permissive_json, render
 from io_kafka.formats.jackson import Malformed, Members, Node
 from io_kafka.formats.maps import with_repeated_keys
 
@@ -29,7 +29,7 @@ def _from_json(signature: Signature, texts: pa.Array) -> pa.Array:
     kind, corrupt = signature.result, signature.constants["corrupt"]
     fields = [kind.field(i) for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
     asked = kind if corrupt is None else pa.struct([field for field in fields if field.name != corrupt])
-    values, malformed = permissive.read(texts, asked, _patterns(signature))
+    values, malformed = permissive_json.read(texts, asked, _patterns(signature))
     _refuse_repeated(values)
     if signature.constants["fail"] and malformed.any():
         text = texts[int(np.flatnonzero(malformed)[0])].as_py()
@@ -103,8 +103,8 @@ def _object(text: str, path: str) -> str | None:
     if steps is None:
         return None
     try:
-        found = _find(permissive.first_value(text), steps)
-        return None if found is None else permissive.shown_text(found[0])
+        found = _find(permissive_json.first_value(text), steps)
+        return None if found is None else permissive_json.shown_text(found[0])
     except Malformed:
         return None
 
@@ -131,10 +131,10 @@ def _tuple(signature: Signature, texts: pa.Array) -> pa.Array:
 def _members(text: str | None, names: list[str]) -> list[str | None]:
     values: dict[str, str | None] = dict.fromkeys(names)
     try:
-        root = None if text is None else permissive.first_value(text)
+        root = None if text is None else permissive_json.first_value(text)
         for name, value in root if isinstance(root, Members) else ():
             if name in values and value is not None:
-                values[name] = permissive.shown_text(value)
+                values[name] = permissive_json.shown_text(value)
     except Malformed:
         return [None] * len(names)
     return [values[name] for name in names]
@@ -143,7 +143,7 @@ def _members(text: str | None, names: list[str]) -> list[str | None]:
 def _root(text: str) -> Node | None:
     """The first value of a text; None if it is malformed."""
     try:
-        return permissive.first_value(text)
+        return permissive_json.first_value(text)
     except Malformed:
         return None
 

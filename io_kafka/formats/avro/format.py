@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 
 from base.text.patterns import Patterns
 from io_kafka.formats.avro import declare, write
 from io_kafka.formats.avro.read import parse_avro, parse_plain_avro
-from io_kafka.formats.descriptor import Format, FromRegistry, Ops, Reading, Writing
+from io_kafka.formats.descriptor import Format, FromRegistry, Reading, Writing
 from io_kafka.formats.encodings import Avro, AvroIds, MessagePart, PlainAvro
 from io_kafka.formats.identity import digest_of_schema
 from io_kafka.formats.json_format import keys_beside
@@ -48,18 +46,13 @@ def _written_values(
     return write.value_messages(columns, encoding)
 
 
-def _changes(encoding: AvroIds, output: OutputFormat, images: Sequence[pa.StructArray], ops: Ops) -> pa.Array:
-    before, after = images
-    return write.change_messages(before, after, ops.tolist(), encoding)
-
-
 def _written_keys(encoding: AvroIds, output: OutputFormat, key: list[pa.Array]) -> pa.Array:
     return write.key_messages(key, encoding)
 
 
 AVRO = Format(
     name="avro",
-    moments_are_texts=False,
+    datetimes_are_texts=False,
     is_json=False,
     columns_by_name=True,
     reads=(
@@ -84,9 +77,9 @@ AVRO = Format(
     ),
     writes=Writing(
         encoding=AvroIds,
-        made=FromRegistry(kind="AVRO", value=declare.value_schema, key=declare.key_schema, encoding=AvroIds),
+        encoding_from=FromRegistry(kind="AVRO", value=declare.value_schema, key=declare.key_schema, encoding=AvroIds),
         values=_written_values,
-        changes=_changes,
+        changes=write.change_messages,
         keys=_written_keys,
         keys_as="avro",
         says_every_row=True,

@@ -22,7 +22,7 @@ from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import row_columns
 from io_kafka.formats.encodings import Avro, MessagePart, PlainAvro
 from io_kafka.formats.envelopes import why_no_row
-from io_kafka.formats.exact import nullable
+from io_kafka.formats.exact_json import nullable
 from io_kafka.formats.parse import Parsed
 from io_kafka.registry.client import UnknownSchema, registry_at
 

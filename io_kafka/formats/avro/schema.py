@@ -47,7 +47,8 @@ def schema_fields_of(columns: Iterable[str], fields: Iterable[str]) -> dict[str,
 
 @dataclass(frozen=True)
 class Primitive:
-    """`logical`: the name of the logical type. `connect`: the one of Kafka Connect, which Debezium uses for its own types of time."""
+    """A primitive type of Avro. `logical`: the name of the logical type. `connect`: the one of Kafka Connect, which Debezium uses for its own
+    types of time."""
 
     kind: str
     logical: str | None = None
@@ -91,7 +92,7 @@ class Union:
 
 @dataclass(frozen=True)
 class Field:
-    """`default`: a tuple of one value of JSON, or empty if there is none."""
+    """A field of a record. `default`: a tuple of one value of JSON, or empty if there is none."""
 
     name: str
     type: Type
@@ -101,7 +102,7 @@ class Field:
 
 @dataclass(eq=False)
 class Record:
-    """`name`: with its namespace."""
+    """A record type of Avro. `name`: with its namespace."""
 
     name: str
     fields: list[Field] = field(default_factory=list)

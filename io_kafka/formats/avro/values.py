@@ -13,15 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from base.arrays import Int64s, UInt8s
+from base.limits import DECIMAL_BYTES, DECIMAL_DIGITS_MAX
 from io_kafka.formats.avro.schema import Enum, Fixed, Primitive
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.envelopes import DELETED_FLAG
 
 Read = Callable[[Cursor, Int64s], pa.Array]
 """One value for each of the rows, in the column's type."""
-
-DECIMAL_BYTES = 16  # of decimal128
-DECIMAL_DIGITS_MAX = 38
 
 _MOMENTS = (pa.timestamp("us", "UTC"), pa.timestamp("us"))
 
@@ -235,7 +233,7 @@ def at_scale(
     cursor: Cursor, rows: Int64s, wide: UInt8s, *, scale: int, kind: pa.Decimal128Type, column: str
 ) -> pa.Array:
     own = pa.Array.from_buffers(
-        pa.decimal128(38, scale), len(wide), [None, pa.py_buffer(np.ascontiguousarray(wide).tobytes())]
+        pa.decimal128(DECIMAL_DIGITS_MAX, scale), len(wide), [None, pa.py_buffer(np.ascontiguousarray(wide).tobytes())]
     )
     try:
         found = own.cast(kind)

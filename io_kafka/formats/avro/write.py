@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from base.arrays import Int64s, as_lists, fill
 from base.text.columns import nulls_of
+from io_kafka.formats.column_bytes import EMPTY, booleans, by_row, decimals, floats, join_parts, lengths_of, varints
 from io_kafka.formats.encodings import AvroIds
-from io_kafka.formats.pieces import EMPTY, booleans, by_row, decimals, floats, join_parts, lengths_of, varints
+from io_kafka.formats.spec import OutputFormat
 
 _NULL, _VALUE = b"\x00", b"\x02"  # the branches of ["null", type]
 _OPS = {"c": b"\x02c", "u": b"\x02u", "d": b"\x02d"}
@@ -32,7 +33,9 @@ def key_messages(columns: list[pa.Array], ids: AvroIds) -> pa.Array:
     return _whole(ids.key, [_optional(column) for column in columns])
 
 
-def change_messages(before: pa.Array, after: pa.Array, ops: list[str], ids: AvroIds) -> pa.Array:
+def change_messages(
+    ids: AvroIds, output: OutputFormat, before: pa.StructArray, after: pa.StructArray, ops: list[str]
+) -> pa.Array:
     """Envelopes. `before`, `after`: structs of the output's columns; `ops`: c, u or d for each row."""
     return _whole(ids.value, [_optional(before), _optional(after), pa.array([_OPS[op] for op in ops], pa.binary())])
 

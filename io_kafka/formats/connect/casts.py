@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, fill
+from base.limits import DECIMAL_DIGITS_MAX
 from base.text import columns, dates, doubles, integers, timestamps
 from base.text.columns import nulls_of
 from base.text.day_times import interval_text
@@ -42,7 +43,6 @@ _DURATION = pa.duration("us")
 _USUAL_YEARS_US = tuple(dates.days(year, 1, 1) * DAY_US for year in (1000, 10_000))
 PLAIN_SCALE_MAX = 6
 """Up to this scale Arrow writes a decimal without an exponent."""
-DECIMAL_DIGITS_MAX = 38  # of a number that Spark reads from text
 _DATE_IN_ZONE = re.compile(r"([+-]?[0-9]{4,}-[0-9]{2}-[0-9]{2})(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)")
 
 

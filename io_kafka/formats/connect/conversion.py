@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Bools, Int64s, as_lists, fill
+from base.limits import DECIMAL_DIGITS_MAX
 from base.text.columns import nulls_of
 from base.text.pattern_columns import pattern_of, pattern_values
 from base.text.patterns import Patterns
 from base.text.type_names import sql_type
 from base.text.variants import VARIANT
 from io_kafka.formats import javatext, vector
-from io_kafka.formats.connect.casts import DECIMAL_DIGITS_MAX, cast_each, cast_of, decimals_to, from_numbers
+from io_kafka.formats.connect.casts import cast_each, cast_of, decimals_to, from_numbers
 from io_kafka.formats.connect.leaves import Leaf, Sense, leaf_of
 from io_kafka.formats.connect.types import (
     DECIMAL,
@@ -39,7 +40,7 @@ from io_kafka.formats.connect.types import (
 )
 from io_kafka.formats.connect.unscaled import number_of
 from io_kafka.formats.debezium import column_reader
-from io_kafka.formats.exact import Reader, read_members, reader
+from io_kafka.formats.exact_json import Reader, read_members, reader
 from io_kafka.formats.jackson import Malformed, Members, Node, Number, render_node
 from io_kafka.formats.names import fields_of
 
@@ -56,7 +57,8 @@ UNIT_UNKNOWN = ": it is a timestamp of unknown unit, because it has no logical t
 
 @dataclass(frozen=True)
 class Conversion:
-    """`raw`: as what the JSON is read, by `read` where it is read one message at a time. `convert`: None if that is the column."""
+    """How a column is made of what JSON has for it. `raw`: as what the JSON is read, by `read` where it is read one message at a time.
+    `convert`: None if that is the column."""
 
     raw: pa.DataType
     read: Reader
@@ -65,8 +67,9 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Manner:
-    """`numeric`: whether decimals are read as numbers (`decimal.format` = NUMERIC). Otherwise they are read as text, and whatever the converter
-    writes becomes text. `patterns`: of dates and timestamps, where the schema says that they are text, or says nothing."""
+    """What the table says of how its values are read. `numeric`: whether decimals are read as numbers (`decimal.format` = NUMERIC). Otherwise
+    they are read as text, and whatever the converter writes becomes text. `patterns`: of dates and timestamps, where the schema says that they
+    are text, or says nothing."""
 
     numeric: bool
     patterns: Patterns

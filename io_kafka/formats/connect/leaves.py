@@ -35,8 +35,8 @@ class Sense(Enum):
 
 @dataclass(frozen=True)
 class Leaf:
-    """`raw`: Arrow's type of the values as they come. Of a count of time, microseconds = count * times // divided. `scale`: of a decimal, whose
-    raw values are unscaled, in two's complement with the highest byte first."""
+    """An atomic type of Connect, with the sense of its values. `raw`: Arrow's type of the values as they come. Of a count of time, microseconds
+    = count * times // divided. `scale`: of a decimal, whose raw values are unscaled, in two's complement with the highest byte first."""
 
     sense: Sense
     raw: pa.DataType

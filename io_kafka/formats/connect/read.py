@@ -27,11 +27,11 @@ from io_kafka.formats.connect.wrapper import Form, Group, form_of, groups_of, pe
 from io_kafka.formats.debezium import FROM_MONGODB, row_columns
 from io_kafka.formats.encodings import MessagePart
 from io_kafka.formats.envelopes import NAMES_SHOWN, why_no_row
-from io_kafka.formats.exact import RowReader, nullable
+from io_kafka.formats.exact_json import RowReader, nullable
 from io_kafka.formats.jackson import Malformed, parse_object, text_of
 from io_kafka.formats.names import Ambiguous, fields_of
+from io_kafka.formats.native_json import read_usual
 from io_kafka.formats.parse import Parsed, parse
-from io_kafka.formats.usual import read_usual
 
 ParsePlain = Callable[[pa.Array], Parsed]
 

@@ -32,8 +32,8 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Plain:
-    """`kind`: boolean, int8 to int64, float, double, string or bytes. `logical`: the name of the logical type. `scale`: of a decimal, None if
-    the schema says none."""
+    """An atomic type of a schema. `kind`: boolean, int8 to int64, float, double, string or bytes. `logical`: the name of the logical type.
+    `scale`: of a decimal, None if the schema says none."""
 
     kind: str
     logical: str | None = None
@@ -53,7 +53,7 @@ class Map:
 
 @dataclass(frozen=True)
 class Struct:
-    """`fields`: pairs of a name and a type."""
+    """A struct of a schema. `fields`: pairs of a name and a type."""
 
     name: str | None
     fields: tuple[tuple[str, Type], ...]

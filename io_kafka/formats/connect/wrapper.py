@@ -43,7 +43,7 @@ _BEGIN, _TWO_BYTES = np.frombuffer(b'{"\0\0\xff\xff\0\0', np.uint32)
 
 
 class Form(NamedTuple):
-    """`schema`: its text."""
+    """A form of wrappers: all that have one schema. `schema`: its text."""
 
     before: bytes
     behind: bytes

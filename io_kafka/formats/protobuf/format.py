@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from base.text.patterns import Patterns
-from io_kafka.formats.descriptor import Format, FromRegistry, Ops, Reading, Writing
+from io_kafka.formats.descriptor import Format, FromRegistry, Reading, Writing
 from io_kafka.formats.encodings import DescribedProtobuf, MessagePart, Protobuf, ProtobufIds
 from io_kafka.formats.identity import digest_of
 from io_kafka.formats.json_format import keys_beside
@@ -52,18 +51,13 @@ def _written_values(
     return write.value_messages(columns, output.schema.names, encoding)
 
 
-def _changes(encoding: ProtobufIds, output: OutputFormat, images: Sequence[pa.StructArray], ops: Ops) -> pa.Array:
-    before, after = images
-    return write.change_messages(before, after, ops.tolist(), encoding)
-
-
 def _written_keys(encoding: ProtobufIds, output: OutputFormat, key: list[pa.Array]) -> pa.Array:
     return write.key_messages(key, list(output.key), encoding)
 
 
 PROTOBUF = Format(
     name="protobuf",
-    moments_are_texts=False,
+    datetimes_are_texts=False,
     is_json=False,
     columns_by_name=True,
     reads=(
@@ -88,9 +82,11 @@ PROTOBUF = Format(
     ),
     writes=Writing(
         encoding=ProtobufIds,
-        made=FromRegistry(kind="PROTOBUF", value=declare.value_schema, key=declare.key_schema, encoding=ProtobufIds),
+        encoding_from=FromRegistry(
+            kind="PROTOBUF", value=declare.value_schema, key=declare.key_schema, encoding=ProtobufIds
+        ),
         values=_written_values,
-        changes=_changes,
+        changes=write.change_messages,
         keys=_written_keys,
         keys_as="protobuf",
         says_every_row=False,

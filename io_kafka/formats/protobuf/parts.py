@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from base.arrays import Int64s
 from io_kafka.formats.avro.values import at_scale, low_bytes
+from io_kafka.formats.column_bytes import lengths_of
 from io_kafka.formats.cursor import Cursor
-from io_kafka.formats.pieces import lengths_of
 
 SCALE_MAX = 38
 """The largest scale of a DECIMAL. Confluent's type allows any, also below 0."""

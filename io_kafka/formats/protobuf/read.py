@@ -23,7 +23,7 @@ from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.cursor import Cursor
 from io_kafka.formats.debezium import row_columns
 from io_kafka.formats.encodings import MessagePart, Protobuf
-from io_kafka.formats.exact import nullable
+from io_kafka.formats.exact_json import nullable
 from io_kafka.formats.parse import Parsed
 from io_kafka.registry.client import UnknownSchema, registry_at
 

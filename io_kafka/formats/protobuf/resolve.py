@@ -223,7 +223,7 @@ def _values(field: FieldDescriptor, kind: pa.DataType, defaults: bool, place: st
     if message.full_name == TIMESTAMP and pa.types.is_timestamp(kind):
         parts = [pa.field("seconds", pa.int64()), pa.field("nanos", pa.int32())]
         read = columns_of(message, parts, True, f"{place}.")
-        return lambda cursor, spans: _moments(cursor, spans, read, kind, place)
+        return lambda cursor, spans: _timestamps(cursor, spans, read, kind, place)
     if message.full_name == DATE and pa.types.is_date(kind):
         read = columns_of(message, [pa.field(name, pa.int32()) for name in ("year", "month", "day")], True, f"{place}.")
         return lambda cursor, spans: days_of(cursor, spans.rows, _inside(cursor, spans, read), place)
@@ -362,7 +362,7 @@ def _unpack(cursor: Cursor, spans: Spans, number: NumberType) -> Spans:
     return Spans(spans.rows[of][order], wires[of][order], begins[order], ends[order])
 
 
-def _moments(cursor: Cursor, spans: Spans, read: ReadMessages, kind: pa.DataType, place: str) -> pa.Array:
+def _timestamps(cursor: Cursor, spans: Spans, read: ReadMessages, kind: pa.DataType, place: str) -> pa.Array:
     seconds, nanos = (column.to_numpy(zero_copy_only=False) for column in _inside(cursor, spans, read))
     wrong = (seconds > SECONDS_MAX) | (seconds < -SECONDS_MAX) | (nanos < 0) | (nanos > 999_999_999)
     if wrong.any():

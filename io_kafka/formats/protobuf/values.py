@@ -24,7 +24,8 @@ Convert = Callable[[Cursor, Int64s], tuple[pa.Array, Bools]]
 
 @dataclass(frozen=True)
 class NumberType:
-    """`wire`: the wire type. `bits` and `signed` are those of the type; `zigzag`: 0, -1, 1, -2 are written as 0, 1, 2, 3."""
+    """A type of numbers of Protobuf, as it is on the wire. `wire`: the wire type. `bits` and `signed` are those of the type; `zigzag`: 0, -1, 1,
+    -2 are written as 0, 1, 2, 3."""
 
     wire: int
     bits: int

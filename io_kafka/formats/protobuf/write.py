@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from base.arrays import Int64s, as_lists, fill
 from base.text.columns import nulls_of
+from io_kafka.formats.column_bytes import EMPTY, booleans, by_row, decimals, floats, join_parts, lengths_of, varints
 from io_kafka.formats.encodings import ProtobufIds
-from io_kafka.formats.pieces import EMPTY, booleans, by_row, decimals, floats, join_parts, lengths_of, varints
-from io_kafka.formats.spec import Unwritable
+from io_kafka.formats.spec import OutputFormat, Unwritable
 
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 _FIRST_MESSAGE = b"\x00"
@@ -37,7 +37,9 @@ def key_messages(columns: list[pa.Array], names: list[str], ids: ProtobufIds) ->
     return _whole(ids.key, _fields(columns, names, ""))
 
 
-def change_messages(before: pa.Array, after: pa.Array, ops: list[str], ids: ProtobufIds) -> pa.Array:
+def change_messages(
+    ids: ProtobufIds, output: OutputFormat, before: pa.StructArray, after: pa.StructArray, ops: list[str]
+) -> pa.Array:
     """Envelopes. `before`, `after`: structs of the output's columns; `ops`: c, u or d for each row."""
     parts = [_field(1, before, ""), _field(2, after, ""), _field(3, pa.array(ops, pa.string()), "")]
     return _whole(ids.value, parts)
@@ -96,7 +98,7 @@ def _data(column: pa.Array, place: str) -> pa.Array:
     if pa.types.is_date(kind):
         return _with_lengths(_dates(column, place))
     if pa.types.is_timestamp(kind):
-        return _with_lengths(_moments(column, place))
+        return _with_lengths(_timestamps(column, place))
     return varints(_numbers(column).view(np.uint64))
 
 
@@ -135,7 +137,7 @@ def _dates(column: pa.Array, place: str) -> pa.Array:
     )
 
 
-def _moments(column: pa.Array, place: str) -> pa.Array:
+def _timestamps(column: pa.Array, place: str) -> pa.Array:
     """google.protobuf.Timestamp: seconds, and nanoseconds that count forward."""
     seconds, rest = np.divmod(_numbers(column.cast(pa.timestamp("us"))), US_PER_SECOND)
     _check_years(seconds, column, place)

@@ -5,7 +5,7 @@ compares the two on edge values.) `emit` refuses an expression that it does not 
 
 `TABLE` has one entry for each expression class. A rule gets the node and the fragments of its children, in Spark's order. `HIGHER_ORDER` has
 the classes that take a function.
-docs/contributing.md says how to add a rule.
+docs/extending.md says how to add a rule.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from stepwell.lowering.expressions import (
     comparison,
     conditional,
     dates,
+    datetime_conversions,
     day_time_intervals,
     encodings,
     hashes,
@@ -34,18 +35,15 @@ from stepwell.lowering.expressions import (
     leaves,
     maps,
     mathematics,
-    moments,
     nested,
     strings,
     text_measures,
+    try_functions,
     variants,
 )  # fmt: skip
-from stepwell.lowering.expressions import (
-    tried as tried_,
-)
 from stepwell.lowering.expressions.fragment import Fragment, Rule, UnsupportedExpression
 from stepwell.lowering.expressions.lambdas import Bound, HigherOrderRule, Scope
-from stepwell.lowering.expressions.tried import is_tried, lower_try
+from stepwell.lowering.expressions.try_functions import is_tried, lower_try
 
 __all__ = ["TABLE", "Resolve", "UnsupportedExpression", "emit"]
 
@@ -63,7 +61,7 @@ TABLE: dict[str, Rule] = {
     **hashes.TABLE,
     **text_measures.TABLE,
     **dates.TABLE,
-    **moments.TABLE,
+    **datetime_conversions.TABLE,
     **day_time_intervals.TABLE,
     **intervals.TABLE,
     **mathematics.TABLE,
@@ -72,7 +70,7 @@ TABLE: dict[str, Rule] = {
     **arrays.TABLE,
     **maps.TABLE,
     **variants.TABLE,
-    **tried_.TABLE,
+    **try_functions.TABLE,
 }
 
 HIGHER_ORDER: dict[str, HigherOrderRule] = {**lambdas.HIGHER_ORDER, **maps.HIGHER_ORDER}

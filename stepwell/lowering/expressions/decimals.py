@@ -10,7 +10,7 @@ import decimal
 
 import pyarrow as pa
 
-from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
+from base.limits import DECIMAL_DIGITS_MAX
 from stepwell.lowering.expressions.fragment import Fragment, cast, derive
 
 SCALE_KEPT_MIN = 6  # Spark drops digits after the point, but keeps this many, so that the digits before it fit

@@ -45,8 +45,9 @@ class VariantPart:
 
 @dataclass(frozen=True)
 class Fragment:
-    """`value` is the value of a literal: None for NULL, otherwise a Python value. `part`: for a variant that is a part of another one, so that a
-    cast of it can be one call. It counts only as long as the fragment has its SQL."""
+    """An expression in DuckDB's SQL, with what rules have to know of it. `value` is the value of a literal: None for NULL, otherwise a Python
+    value. `part`: for a variant that is a part of another one, so that a cast of it can be one call. It counts only as long as the fragment has
+    its SQL."""
 
     sql: str
     type: pa.DataType

@@ -169,7 +169,7 @@ _ASCENDING = f"If(And(IsNull(left), IsNull(right)), 0, If(IsNull(left), 1, If(Is
 
 
 def _ascends(function: TreeNode) -> bool:
-    """Whether this is Spark's own comparator. The names of the variables do not tell, because a user's can be the same."""
+    """Whether this is Spark's own comparator. The names of the variables do not show it, because a user's can be the same."""
     body, left, right = function.children
     names = {left["exprId"]["id"]: "left", right["exprId"]["id"]: "right"}
     written = _text_of(body, names)

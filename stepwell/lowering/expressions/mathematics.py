@@ -11,9 +11,9 @@ import math
 
 import pyarrow as pa
 
+from base.limits import DECIMAL_DIGITS_MAX
 from base.text.type_names import sql_type
 from stepwell.catalyst.tree import TreeNode
-from stepwell.catalyst.types import DECIMAL_DIGITS_MAX
 from stepwell.lowering.expressions import decimals
 from stepwell.lowering.expressions.arithmetic import OVERFLOW, negate
 from stepwell.lowering.expressions.fragment import (

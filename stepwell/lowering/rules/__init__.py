@@ -1,5 +1,5 @@
 """The rules. There is one module per plan node, or per family of similar ones, and one line per plan node in this table.
-docs/contributing.md says how to add a rule.
+docs/extending.md says how to add a rule.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def is_streaming(node: TreeNode) -> bool:
 
 def is_join_of_streams(node: TreeNode) -> bool:
     """Whether it is a join whose sides both have a watermark. If one side has none, it is a join with a table, as in Spark with one that is
-    not read as a stream: a streaming flow has one form of every table here, so the plan does not tell."""
+    not read as a stream: a streaming flow has one form of every table here, so the plan does not show it."""
     return node.kind == "Join" and all(
         any(below.kind == WATERMARK for below in child.walk()) for child in node.children
     )
@@ -102,8 +102,8 @@ def closing_of(context: Lowering, node: TreeNode) -> Closing | None:
 
 
 def watermark_below(context: Lowering, node: TreeNode) -> int:
-    """The circuit node that tells the watermark for the operator `node`. Its rule calls this before it lowers its children, so that they use the
-    same rows as the watermark."""
+    """Returns the circuit node that gives the watermark for the operator `node`. Its rule calls this before it lowers its children, so that they
+    use the same rows as the watermark."""
     _refuse_in_subquery(context, node)
     flow = _watermark_of_flow(context)
     lag = max((_lag_us(context, child) for child in node.children), default=0)

@@ -17,7 +17,7 @@ from stepwell.lowering.trees import call, canonical, conjuncts, references
 
 @dataclass(frozen=True, eq=False)
 class Equality:
-    """`left` reads only the left side, and `right` only the right side."""
+    """An equality of a join's condition. `left` reads only the left side, and `right` only the right side."""
 
     left: TreeNode
     right: TreeNode

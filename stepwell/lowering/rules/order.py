@@ -126,7 +126,7 @@ def sort_relation(context: Lowering, child: Relation, sort: TreeNode, reader: Tr
     plain = Relation(child.node, child.columns, child.outputs, child.predicates)
     order = RowOrder(tuple(keys), tuple(hidden), (), (sort,), not sort["global"])
     if sort["global"]:
-        context.unread[id(sort)] = reader.kind
+        context.unread_orders[id(sort)] = reader.kind
     return context.project(plain, (*pass_on(child.outputs), *hidden)).with_order(order)
 
 
@@ -147,7 +147,7 @@ def order_below(
             _refuse(context, node, ties=ties)
         return None
     for sort in order.sorts:
-        context.unread.pop(id(sort), None)
+        context.unread_orders.pop(id(sort), None)
     if order.local and node.kind in LIMITS:
         return None
     found = order_within(child, partition)
@@ -225,7 +225,7 @@ def _refuse(context: Lowering, node: TreeNode, *, ties: bool) -> None:
 def release(context: Lowering, node: TreeNode) -> None:
     """Says that `node` need not read the order of any Sort below it."""
     for below in node.walk():
-        context.unread.pop(id(below), None)
+        context.unread_orders.pop(id(below), None)
 
 
 def _reader(context: Lowering, node: TreeNode) -> tuple[str, str]:

@@ -32,9 +32,15 @@ _OUTER_REMEDY = (
     "Give both inputs a withWatermark, and bound the distance of their event times in the condition on both sides "
     "(b.ts >= a.ts AND b.ts <= a.ts + INTERVAL 1 HOUR), or put an event time into the equality"
 )
+_UNBOUNDED_NOTE = (
+    "a join of two streams keeps all rows of a side whose event time the condition does not bound; bound it on both sides, "
+    "and give both a withWatermark"
+)
 
 
 def join_of_streams(context: Lowering, node: TreeNode, kind: str) -> Relation:
+    """Returns the join of two streams, of which at least one has a withWatermark. `kind`: Spark's name of the join type. Raises
+    UnsupportedPlan."""
     if kind not in _OUTER:
         raise UnsupportedPlan(
             node.kind, f"a {kind} join of two streams above a withWatermark is not supported", _SEMI_REMEDY
@@ -54,17 +60,7 @@ def join_of_streams(context: Lowering, node: TreeNode, kind: str) -> Relation:
         )
     ]
     (left_time, left_expiry), (right_time, right_expiry) = places
-    if (outer[0] and left_expiry is None) or (outer[1] and right_expiry is None):
-        raise UnsupportedPlan(
-            node.kind,
-            f"in this {kind} join of two streams no watermark says when a row can have no match any more",
-            _OUTER_REMEDY,
-        )
-    if left_expiry is None or right_expiry is None:
-        context.note(
-            "a join of two streams keeps all rows of a side whose event time the condition does not bound; bound it on both sides, "
-            "and give both a withWatermark"
-        )
+    _check_bounded(context, node, kind, (left_expiry, right_expiry))
     types = context.builder.types(sides.left.node) + context.builder.types(sides.right.node)
     made = TimedJoin(
         (sides.left.node, sides.right.node, watermark),
@@ -84,10 +80,22 @@ def join_of_streams(context: Lowering, node: TreeNode, kind: str) -> Relation:
     return Relation(context.builder.add(made), columns, sides.left.outputs + sides.right.outputs)
 
 
+def _check_bounded(context: Lowering, node: TreeNode, kind: str, expiries: Sequence[Expiry | None]) -> None:
+    """Raises UnsupportedPlan if rows of an outer side are never forgotten, and notes it if those of another side are not."""
+    if any(is_outer and expiry is None for is_outer, expiry in zip(_OUTER[kind], expiries, strict=True)):
+        raise UnsupportedPlan(
+            node.kind,
+            f"in this {kind} join of two streams no watermark says when a row can have no match any more",
+            _OUTER_REMEDY,
+        )
+    if None in expiries:
+        context.note(_UNBOUNDED_NOTE)
+
+
 def _places(
     rows: Relation, time: SideTime, equalities: Sequence[Equality], key: Sequence[int], side: int
 ) -> tuple[int | None, Expiry | None]:
-    """The columns of the event time and of the expiry of one side."""
+    """Returns the columns of the event time and of the expiry of one side."""
     by_id = {output.id: place for place, output in enumerate(rows.outputs)}
     late = None if time.time is None else by_id[time.time]
     if time.expires is None:

@@ -36,7 +36,8 @@ Samples = Iterable[tuple[tuple[str, ...], Value]]
 
 @dataclass(frozen=True)
 class Metric:
-    """`per`: for what there is a series, for users; empty if there is one. `labels`: without the pipeline."""
+    """A metric: its name, its meaning, and how its values are read. `per`: for what there is a series, for users; empty if there is one.
+    `labels`: without the pipeline."""
 
     name: str
     kind: Kind

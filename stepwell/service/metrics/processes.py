@@ -21,7 +21,8 @@ Role = Literal["service", "worker", "jvm"]
 
 @dataclass(frozen=True)
 class ProcessUse:
-    """`worker`: its number, or empty for another role. `memory_bytes`: of physical memory; forked workers share some, which counts in each."""
+    """What a process of the pipeline uses of its machine. `worker`: its number, or empty for another role. `memory_bytes`: of physical memory;
+    forked workers share some, which counts in each."""
 
     role: Role
     worker: str

@@ -29,8 +29,8 @@ IDLE = Rate(0.0, 0.0)
 
 @dataclass(frozen=True)
 class Shown:
-    """`rates`, `topics`: by the name for users. `graph`: empty before the first step can begin. `kept`: the views whose rows can
-    be read."""
+    """What the page shows of a pipeline. `rates`, `topics`: by the name for users. `graph`: empty before the first step can begin. `kept`: the
+    views whose rows can be read."""
 
     seen: Seen
     rates: Mapping[str, Rate]

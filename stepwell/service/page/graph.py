@@ -22,8 +22,8 @@ SWEEPS = 6
 
 @dataclass(frozen=True)
 class PipelineGraph:
-    """`names`: for users, such as `view totals`, each after all that it reads. `edges`: from what is read to what reads it, by place in
-    `names`."""
+    """The graph of sources, views and outputs. `names`: for users, such as `view totals`, each after all that it reads. `edges`: from what is
+    read to what reads it, by place in `names`."""
 
     names: tuple[str, ...]
     edges: tuple[tuple[int, int], ...]
@@ -70,7 +70,8 @@ class GridPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class Drawing:
-    """`boxes`: of each name. `paths`: the places that each edge goes through, from box to box. `columns`, `rows`: how many there are."""
+    """A graph with a place for each of its names. `boxes`: of each name. `paths`: the places that each edge goes through, from box to box.
+    `columns`, `rows`: how many there are."""
 
     boxes: tuple[GridPlace, ...]
     paths: tuple[tuple[GridPlace, ...], ...]

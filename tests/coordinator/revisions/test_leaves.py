@@ -36,7 +36,7 @@ from io_kafka.formats.text_limits import TextLimit
 from io_kafka.offsets import TopicPartition
 from io_kafka.registry.address import RegistryAddress
 from io_kafka.step_log.division import StepLimits
-from io_kafka.step_log.former_records import CircuitRecord
+from io_kafka.step_log.former_formats import CircuitRecord
 from io_kafka.step_log.leaves import Leaves
 from io_kafka.step_log.records import Claim, DivisionRecord, TopicIdentity
 from io_kafka.step_log.state import StepLogState

@@ -25,7 +25,7 @@ from coordinator.starting.workers.opening import check_owned
 from coordinator.starting.workers.usable_versions import owners_by_version
 from engine.model.layout import DynamicShards, FixedShards, Layout, Policy
 from engine.model.placement import Placement
-from io_kafka.step_log.former_records import Former
+from io_kafka.step_log.former_formats import Former
 from io_kafka.step_log.records import CheckpointIntent, Claim
 from io_kafka.step_log.state import StepLogState
 from tests.io_kafka.layouts import change, layout, owned_by, placed

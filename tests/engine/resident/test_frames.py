@@ -209,7 +209,7 @@ def test_there_is_an_example_of_every_message() -> None:
 
 def test_the_form_of_messages_belongs_to_the_wire_version() -> None:
     """Workers and coordinators of one wire version understand each other, whatever their releases are. What differs here needs WIRE_VERSION + 1.
-    docs/contributing.md says how to write the file."""
+    docs/extending.md says how to write the file."""
     assert [bytes(memoryview(encode(Frame(Term(3, 1), each))[0])) for each in EVERY_MESSAGE] == [
         PREFIX.pack(MAGIC, len(head), 0) + head for head in WIRE.read_bytes().splitlines()
     ]

@@ -62,7 +62,7 @@ def test_the_reader_stays_within_its_buffers(tmp_path: Path) -> None:
         "no:cacheprovider",
     ]
     ended = subprocess.run(
-        [*tests, "tests/io_kafka/formats/test_usual.py", "-k", "not without_the_extension"],
+        [*tests, "tests/io_kafka/formats/test_native_json.py", "-k", "not without_the_extension"],
         cwd=ROOT,
         env=environment,
         capture_output=True,

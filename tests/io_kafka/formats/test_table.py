@@ -64,7 +64,7 @@ def test_an_encoding_with_a_registry_has_to_derive_from_the_class_that_says_so()
 
 
 def test_the_ids_of_schemas_say_their_format_by_its_name() -> None:
-    with_schemas = [each for each in ALL if isinstance(each.writes.made, FromRegistry)]
+    with_schemas = [each for each in ALL if isinstance(each.writes.encoding_from, FromRegistry)]
     assert {name_of(ids_of(each.name, 1, None)) for each in with_schemas} == {each.name for each in with_schemas}
     assert {type(ids_of(each.name, 1, None)) for each in with_schemas} == set(SchemaIds.__subclasses__())
     with pytest.raises(AssertionError, match="csv has no schemas"):
@@ -133,18 +133,18 @@ def test_a_key_format_without_a_null_has_no_message_for_some_rows(key_format: Ou
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_format_says_whether_its_moments_are_texts(name: OutputFormatName) -> None:
+def test_a_format_says_whether_its_datetimes_are_texts(name: OutputFormatName) -> None:
     """A pattern changes what is written then, and only then."""
     table = pa.table({"s": ["a"]} if name == "text" else {"t": pa.array([0], pa.timestamp("us"))})
     written = [
         encode(OutputFormat("v", table.schema, "append", (), ROWS[name][0], patterns=patterns), table)
         for patterns in (NO_PATTERNS, Patterns(None, None, "yyyy"))
     ]
-    assert (written[0] != written[1]) == FORMATS[name].moments_are_texts
+    assert (written[0] != written[1]) == FORMATS[name].datetimes_are_texts
 
 
 @pytest.mark.parametrize("form", ALL)
 def test_a_format_asks_its_registry_for_the_kind_of_schemas_that_it_registers(form: Format) -> None:
-    made = form.writes.made
+    encoding_from = form.writes.encoding_from
     kinds = {way.schemas for way in form.reads} - {None}
-    assert kinds == ({made.kind} if isinstance(made, FromRegistry) else set())
+    assert kinds == ({encoding_from.kind} if isinstance(encoding_from, FromRegistry) else set())

@@ -28,7 +28,7 @@ from tests.stepwell.expressions import (
     test_mathematics,
     test_strings,
     test_text_measures,
-    test_tried,
+    test_try_functions,
     test_variants,
 )
 
@@ -50,7 +50,7 @@ _MODULES = (
     test_mathematics,
     test_strings,
     test_text_measures,
-    test_tried,
+    test_try_functions,
     test_variants,
 )
 EXPRESSIONS: tuple[str, ...] = tuple(dict.fromkeys(sql for module in _MODULES for sql in module.CASES))

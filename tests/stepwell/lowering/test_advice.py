@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from stepwell.errors import UnsupportedError
 from stepwell.inspection.dry_run import describe
-from stepwell.lowering.driver import survey
+from stepwell.lowering.driver import lower_with_errors
 from stepwell.planning.resolver import resolve
 from stepwell.project.refusals import _NULL_UPDATES, _SESSION_TODAY, EXPECTATIONS_TODAY
 from tests.stepwell.folder import project
@@ -80,7 +80,7 @@ def test_each_query_is_refused_with_this_advice(bench: Workbench) -> None:
     for number, query in enumerate(ADVICE):
         refused.view(f"v{number}", query)
     found: dict[str, str] = {}
-    for error in survey(refused.project()).errors:
+    for error in lower_with_errors(refused.project()).errors:
         assert isinstance(error, UnsupportedError) and error.view is not None
         found[error.view] = f"{found.get(error.view, '')}{error.what_to_do}."
     for number, (query, (advice, _)) in enumerate(ADVICE.items()):
@@ -92,7 +92,7 @@ def test_what_is_advised_is_supported(bench: Workbench) -> None:
     advised = bench.beside()
     for number, query in enumerate(query for _, queries in ADVICE.values() for query in queries):
         advised.view(f"v{number}", query)
-    assert survey(advised.project()).errors == []
+    assert lower_with_errors(advised.project()).errors == []
 
 
 OTHERS = [
@@ -123,7 +123,7 @@ def test_other_ways_out_are_supported(bench: Workbench) -> None:
     for number, (text, part, query) in enumerate(OTHERS):
         assert part in text
         advised.view(f"v{number}", query)
-    assert survey(advised.project()).errors == []
+    assert lower_with_errors(advised.project()).errors == []
 
 
 SOURCE = "CREATE STREAMING TABLE t (a BIGINT, b BIGINT, s STRING, d DOUBLE, ts TIMESTAMP) USING kafka TBLPROPERTIES ('subscribe' = 't');"

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 from pyspark.sql import SparkSession
 
-from stepwell.lowering.driver import lower, survey
+from stepwell.lowering.driver import lower, lower_with_errors
 from tests.stepwell.lowering.projects import Workbench, output
 from tests.stepwell.lowering.texts import circuit_text
 
@@ -108,7 +108,9 @@ def test_not_in_is_null_aware_only_with_one_column_and_nothing_else(spark: Spark
 
 
 def test_a_join_without_an_equality_is_noted(spark: SparkSession) -> None:
-    lowered = survey(_bench(spark).view("v", "SELECT delay, name FROM flights CROSS JOIN airlines").project())
+    lowered = lower_with_errors(
+        _bench(spark).view("v", "SELECT delay, name FROM flights CROSS JOIN airlines").project()
+    )
     assert lowered.notes["v"] == ["a join without an equality between its sides: all its rows meet on one worker"]
 
 
@@ -121,6 +123,6 @@ def test_drop_duplicates_plain_and_streaming(spark: SparkSession) -> None:
 
 
 def test_an_order_means_nothing_and_is_noted(spark: SparkSession) -> None:
-    lowered = survey(_bench(spark).view("v", "SELECT carrier FROM flights ORDER BY carrier").project())
+    lowered = lower_with_errors(_bench(spark).view("v", "SELECT carrier FROM flights ORDER BY carrier").project())
     assert not lowered.errors
     assert "ORDER BY without LIMIT" in lowered.notes["v"][0]

@@ -21,7 +21,7 @@ from engine.model.clock import ClockValue, TemporalFilter
 from engine.model.rows import ScalarMap
 from engine.rows import zset
 from stepwell.errors import ProjectError, ProjectErrors
-from stepwell.lowering.driver import lower, survey
+from stepwell.lowering.driver import lower, lower_with_errors
 from stepwell.planning.clock import has_clock, with_clock_as_subquery
 from tests.engine.contexts import contexts_of
 from tests.engine.in_process import InProcess
@@ -246,7 +246,7 @@ def test_a_stream_does_not_read_the_clock(spark: SparkSession) -> None:
     ],
 )
 def test_dry_run_says_what_the_clock_costs(spark: SparkSession, query: str, note: str) -> None:
-    (found,) = survey(Workbench(spark).source("e", DDL).view("v", query).project()).notes["v"]
+    (found,) = lower_with_errors(Workbench(spark).source("e", DDL).view("v", query).project()).notes["v"]
     assert note in found
 
 
@@ -256,7 +256,7 @@ def test_an_append_output_may_have_rows_that_enter_and_none_that_leave(
 ) -> None:
     bench = Workbench(spark).source("e", DDL)
     bench.view("v", f"SELECT id FROM e WHERE {condition}", output=output("v", "append"))
-    errors = survey(bench.project()).errors
+    errors = lower_with_errors(bench.project()).errors
     assert (not errors) == may
     assert may or "rows leave the view as time passes" in str(errors[0])
 

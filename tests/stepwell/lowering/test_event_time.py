@@ -24,7 +24,7 @@ from engine.operators.findings import TimeReport
 from engine.operators.table import operator_of
 from engine.state.store import DictStore
 from stepwell.inspection.dry_run import describe
-from stepwell.lowering.driver import lower, survey
+from stepwell.lowering.driver import lower, lower_with_errors
 from stepwell.planning.resolver import resolve
 from stepwell.project.flow_conf import conf_in_force
 from tests.engine.contexts import contexts_of
@@ -292,7 +292,7 @@ REFUSED: dict[str, tuple[Query, str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_spark_cannot_append_is_refused_with_file_and_line(spark: SparkSession, name: str) -> None:
     query, text = REFUSED[name]
-    errors = survey(bench_of(spark, query).project()).errors
+    errors = lower_with_errors(bench_of(spark, query).project()).errors
     assert len(errors) == 1 and text in errors[0].message and errors[0].what_to_do
     assert str(errors[0]).startswith(f"{FILE}:1: v: ")
 
@@ -303,7 +303,7 @@ def test_a_watermark_in_a_subquery_is_refused(spark: SparkSession, tmp_path: Pat
     CREATE STREAMING TABLE v AS SELECT k FROM STREAM t WHERE v >
       (SELECT max(n) FROM (SELECT count(*) AS n FROM STREAM t WATERMARK ts DELAY OF INTERVAL 1 HOUR GROUP BY window(ts, '1 day')));
     """
-    errors = survey(resolve(project(tmp_path, {"views.sql": text}), spark)).errors
+    errors = lower_with_errors(resolve(project(tmp_path, {"views.sql": text}), spark)).errors
     assert any("a watermark in a subquery" in error.message for error in errors)
     assert all("views.sql:2: v: " in str(error) for error in errors)
 
@@ -311,7 +311,7 @@ def test_a_watermark_in_a_subquery_is_refused(spark: SparkSession, tmp_path: Pat
 def test_a_watermark_over_rows_that_can_be_taken_back_is_refused(spark: SparkSession) -> None:
     bench = Workbench(spark, streaming=True).source("t", DDL, "upsert", ("k",))
     bench.view("v", lambda s: _t(s).groupBy(F.window("ts", "5 minutes")).count())
-    (error,) = survey(bench.project()).errors
+    (error,) = lower_with_errors(bench.project()).errors
     assert "withWatermark over rows that can be taken back" in error.message
     assert str(error).startswith(f"{FILE}:1: v: ")
 
@@ -323,5 +323,5 @@ def test_dry_run_notes_that_an_idle_input_holds_event_time_back(
     bench = Workbench(spark, streaming=True).source("t", DDL).source("u", DDL)
     bench.spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", policy)
     bench.view("v", QUERIES["tumbling"] if inputs == 1 else lambda s: _pairs(s, NEAR))
-    notes = survey(bench.project()).notes["v"]
+    notes = lower_with_errors(bench.project()).notes["v"]
     assert any("holds event time back" in note for note in notes) == is_noted

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from engine.model.ordered import TopK, Window
 from engine.state.store import DictStore
-from stepwell.lowering.driver import lower, survey
+from stepwell.lowering.driver import lower, lower_with_errors
 from tests.engine.zsets import Rows, plus
 from tests.sampling import sampled
 from tests.small_jobs import small
@@ -225,7 +225,7 @@ def test_the_order_of_a_subquery_decides_as_in_spark(
 ) -> None:
     """After the last step, and after one before it, which another query has elsewhere."""
     query, of_name = QUERIES[name], rounds(name)
-    lowered = survey(sources.beside().view("v", query).project())
+    lowered = lower_with_errors(sources.beside().view("v", query).project())
     assert not lowered.errors
     assert not [note for note in lowered.notes["v"] if UNUSED in note or ARBITRARY in note]
     content: Rows = Counter()
@@ -265,7 +265,7 @@ def test_the_order_of_a_subquery_decides_as_in_spark(
     ],
 )
 def test_an_order_that_cannot_reach_its_reader_is_refused(sources: Workbench, query: str, text: str) -> None:
-    errors = list(map(str, survey(sources.beside().view("v", query).project()).errors))
+    errors = list(map(str, lower_with_errors(sources.beside().view("v", query).project()).errors))
     assert len(errors) == 1, errors
     assert text in errors[0] and "transformations/views.sql:1: v:" in errors[0]
 
@@ -284,7 +284,7 @@ def test_an_order_that_cannot_reach_its_reader_is_refused(sources: Workbench, qu
     ],
 )  # fmt: skip
 def test_dry_run_says_what_the_order_does_not_decide(sources: Workbench, query: str, said: str) -> None:
-    notes = survey(sources.beside().view("v", query).project()).notes["v"]
+    notes = lower_with_errors(sources.beside().view("v", query).project()).notes["v"]
     assert any(said in note for note in notes), notes
 
 

@@ -16,8 +16,8 @@ from engine.model.circuit import Recursion
 from engine.model.rows import Deduplicate
 from stepwell.errors import OwnMistake, ProjectError, ProjectErrors, UnsupportedError
 from stepwell.inspection.dry_run import describe
-from stepwell.lowering.driver import lower, survey
-from stepwell.lowering.expressions.instead import INSTEAD
+from stepwell.lowering.driver import lower, lower_with_errors
+from stepwell.lowering.expressions.alternatives import ALTERNATIVES
 from stepwell.lowering.rules import aggregate
 from tests.stepwell.lowering.projects import FILE, Workbench, output
 
@@ -64,11 +64,11 @@ def test_a_refusal_names_the_construct_the_view_and_its_line(spark: SparkSession
     bench.view("fine", "SELECT a FROM t").view("v", query)
     with pytest.raises(ProjectError):
         lower(bench.project())
-    first = survey(bench.project()).errors[0]
+    first = lower_with_errors(bench.project()).errors[0]
     assert isinstance(first, UnsupportedError)
     assert REFUSED[query] in first.message
     assert first.what_to_do
-    assert not any(isinstance(error, OwnMistake) for error in survey(bench.project()).errors)
+    assert not any(isinstance(error, OwnMistake) for error in lower_with_errors(bench.project()).errors)
     assert str(first).startswith(f"{FILE}:2: v: ")
 
 
@@ -82,9 +82,9 @@ def test_rows_of_a_definition_have_no_such_variants(spark: SparkSession, value: 
         Workbench(spark).view("v", query)
 
 
-@pytest.mark.parametrize("name", INSTEAD)
+@pytest.mark.parametrize("name", ALTERNATIVES)
 def test_what_is_advised_is_supported(spark: SparkSession, name: str) -> None:
-    lower(Workbench(spark).tables("t").view("v", f"SELECT {INSTEAD[name].query} AS x FROM t").project())
+    lower(Workbench(spark).tables("t").view("v", f"SELECT {ALTERNATIVES[name].query} AS x FROM t").project())
 
 
 def test_a_map_is_grouped_by_its_entries(spark: SparkSession) -> None:
@@ -107,13 +107,13 @@ ADVISED = {
 
 
 def test_every_piece_of_advice_has_a_query_that_gets_it() -> None:
-    assert sorted(ADVISED.values()) == sorted(INSTEAD)
+    assert sorted(ADVISED.values()) == sorted(ALTERNATIVES)
 
 
 @pytest.mark.parametrize("query", ADVISED)
 def test_a_refusal_says_what_to_write_instead(spark: SparkSession, query: str) -> None:
-    advice = INSTEAD[ADVISED[query]].advice
-    errors = survey(Workbench(spark).tables("t").view("v", query).project()).errors
+    advice = ALTERNATIVES[ADVISED[query]].advice
+    errors = lower_with_errors(Workbench(spark).tables("t").view("v", query).project()).errors
     assert any(isinstance(error, UnsupportedError) and advice in error.what_to_do for error in errors), errors
 
 
@@ -162,7 +162,7 @@ def test_below_a_refused_recursion_its_columns_have_their_types(spark: SparkSess
     """All else that is refused there is looked for."""
     recursion = "WITH RECURSIVE r(n) MAX RECURSION LEVEL 10001 AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r"
     bench = Workbench(spark).view("v", recursion)
-    assert [error.message.split(" (")[0] for error in survey(bench.project()).errors] == [
+    assert [error.message.split(" (")[0] for error in lower_with_errors(bench.project()).errors] == [
         "a recursion of up to 10001 levels is not supported"
     ]
 
@@ -173,7 +173,7 @@ def test_a_recursion_is_on_one_worker_and_says_so(spark: SparkSession) -> None:
         "v",
         "WITH RECURSIVE r(n) MAX RECURSION LEVEL 7 AS (SELECT a FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
     )
-    lowered = survey(bench.project())
+    lowered = lower_with_errors(bench.project())
     assert any("WITH RECURSIVE: all rows" in note for note in lowered.notes["v"])
     assert [node.levels_max for node in lowered.circuit.nodes if isinstance(node, Recursion)] == [7]
 
@@ -204,7 +204,7 @@ def test_a_column_that_sparks_optimiser_has_lost_is_a_refusal_and_a_materialized
 
     query = "SELECT CAST(NULL AS BOOLEAN) AS x FROM u, LATERAL (SELECT e.a FROM {} e WHERE u.a = e.a) l"
     bench = Workbench(spark).tables("t", "u").view("before", distinct).view("v", read_directly)
-    (error,) = survey(bench.project()).errors
+    (error,) = lower_with_errors(bench.project()).errors
     assert isinstance(error, UnsupportedError) and "leaves out the column a" in str(error)
     lower(bench.beside().view("before", distinct).view("v", query.format("before")).project())
     session = spark.newSession()
@@ -225,7 +225,7 @@ def test_a_mistake_of_ours_has_its_exit_code_also_among_other_errors() -> None:
     [],
 )
 def test_the_advice_loses_no_rows(spark: SparkSession, query: str, says: str) -> None:
-    (error,) = survey(Workbench(spark).tables("t", "u").view("v", query).project()).errors
+    (error,) = lower_with_errors(Workbench(spark).tables("t", "u").view("v", query).project()).errors
     assert says in error.what_to_do
 
 
@@ -242,7 +242,7 @@ def test_an_exception_that_nobody_foresaw_is_an_error_of_its_view_and_hides_no_o
         raise IndexError("nobody foresaw this")
 
     monkeypatch.setattr(aggregate, "_results", fail)
-    lowered = survey(bench.project())
+    lowered = lower_with_errors(bench.project())
     assert [(type(error), error.view) for error in lowered.errors] == [
         (UnsupportedError, "a"),
         (OwnMistake, "b"),
@@ -263,7 +263,7 @@ def test_everything_is_found_at_once_in_a_view_and_in_those_that_read_it(spark: 
     window = "collect_set(struct(d)) OVER (PARTITION BY a ORDER BY b)"
     bench.view("v", f"SELECT a, to_number(s, '999') AS x, {window} AS r FROM t ORDER BY a LIMIT 3")
     bench.view("w", "SELECT count(*) AS n FROM v GROUP BY to_number(CAST(x AS STRING), '999')")
-    found = [(error.view, error.message.split(" (Spark")[0]) for error in survey(bench.project()).errors]
+    found = [(error.view, error.message.split(" (Spark")[0]) for error in lower_with_errors(bench.project()).errors]
     assert sorted(found) == [
         (
             "v",
@@ -321,7 +321,7 @@ def test_a_python_function_of_groups_is_refused_beside_another_function(spark: S
         session.udf.register("counted", F.pandas_udf(len, "bigint", F.PandasUDFType.GROUPED_AGG))
         return session.sql(query)
 
-    (error,) = survey(Workbench(spark).tables("t").view("v", frame).project()).errors
+    (error,) = lower_with_errors(Workbench(spark).tables("t").view("v", frame).project()).errors
     assert "counted in Python beside another one (Count)" in str(error) and "a view of its own" in str(error)
     session = spark.newSession()
     session.sql("SELECT 1 AS a, 2 AS b").createOrReplaceTempView("t")

@@ -13,7 +13,7 @@ from engine.model.circuit import Circuit, Node
 from engine.model.rows import Source
 from engine.operators import window
 from io_kafka.step_log.digest import canonical
-from stepwell.lowering.driver import lower, survey
+from stepwell.lowering.driver import lower, lower_with_errors
 from tests.engine.in_process import InProcess
 from tests.engine.zsets import to_table
 from tests.stepwell.lowering.projects import Workbench, output
@@ -46,7 +46,7 @@ def _bench(spark: SparkSession, columns: str) -> Workbench:
 def test_dry_run_says_what_sparks_order_of_ties_decides_and_what_meets_on_one_worker(
     spark: SparkSession, columns: str, says: list[str]
 ) -> None:
-    notes = survey(_bench(spark, columns).project()).notes["v"]
+    notes = lower_with_errors(_bench(spark, columns).project()).notes["v"]
     assert len(notes) == len(says), notes
     for note, text in zip(sorted(notes), sorted(says), strict=True):
         assert note.startswith(text)

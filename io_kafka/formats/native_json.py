@@ -1,7 +1,7 @@
 """Access to the C extension `_json`, which reads the usual JSON messages straight into Arrow columns.
 
-It declines every message about which anything is unusual. `parse.py` reads those. So what it accepts has the value that `parse_slowly` gives,
-and nothing but speed depends on whether the extension was built.
+It declines every message about which anything is unusual, and `parse.py` reads those. So what it accepts has the value that `parse_slowly`
+gives, and nothing but speed depends on whether the extension was built.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from base.text.columns import bytes_of, nulls_of
 from base.text.pattern_columns import pattern_of, pattern_values
 from base.text.patterns import NO_PATTERNS, Patterns
 from base.text.variants import has_variants
-from io_kafka.formats.exact import nullable
+from io_kafka.formats.exact_json import nullable
 from io_kafka.native_switch import NOT_BUILT, why_off
 
 if TYPE_CHECKING:

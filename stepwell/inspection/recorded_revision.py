@@ -1,4 +1,4 @@
-"""What is recorded of the revision in force: its plan document, where the pipeline is in its inputs, and how large its state is.
+"""Reads what is recorded of the revision in force: its plan document, where the pipeline is in its inputs, and how large its state is.
 
 Nothing is fenced and nothing is changed, so it works with and without a running service. The state is counted only if it is on this host
 and small enough to be read within some seconds.
@@ -33,8 +33,8 @@ COUNTED_BYTES_MAX = 1 << 30
 
 
 def read_recorded(project: Project, now: PlanDocument) -> RecordedProject:
-    """`now`: of the project's files, whose topics are looked at too. Raises NothingRecorded, PlanMissing, StateLost and faults of Kafka and of
-    registries."""
+    """Returns what is recorded. `now`: the document of the project's files, whose topics are looked at too. Raises NothingRecorded, PlanMissing,
+    StateLost and faults of Kafka and of registries."""
     settings = KafkaSettings.parse(project.settings.kafka)
     topics, state = Topics(settings), _log(project, settings)
     revision = revision_in_force(settings, plan_topic_of(project.name), state)
@@ -75,7 +75,7 @@ def _nothing(project: Project, state: StepLogState) -> NothingRecorded:
 
 
 def _count_rows(project: Project) -> tuple[dict[int, int], dict[int, int]] | None:
-    """(rows, bytes) of the last checkpoint, by node number. None if the databases are not here, too large, or cannot be read. A row
+    """Returns (rows, bytes) of the last checkpoint, by node number. None if the databases are not here, too large, or cannot be read. A row
     that lies in several runs of a trace is counted in each."""
     if project.on_cluster:
         return None

@@ -5,7 +5,7 @@ format   what can be done with its log
          revision in force, because there were no transitions.
 2        A run goes on with its state. It has `circuit` and `leaves` in place of `revision`, and its snapshots do not say at which offset
          each input began.
-1        A full refresh replaces it, and needs to know the outputs and their ends, which are told as they are today. The state cannot be
+1        A full refresh replaces it, and needs to know the outputs and their ends, which its records name as they do today. The state cannot be
          opened any more: of layouts and checkpoints is only known that they were there (`Former`).
 """
 

@@ -1,4 +1,4 @@
-"""Mistakes in how a run leads over from one revision to the next."""
+"""Mistakes in how a run goes from one revision to the next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEST_MACHINE = "tests/coordinator/transition/test_machine.py"
 TEST_FAULTS, TEST_RUNS = "tests/end_to_end/test_transition_faults.py", "tests/end_to_end/test_transitions.py"
 RECORDED, BATCH = "a step runs what the log says", "the batch answer"
 
-LED_OVER = (
+TRANSITION_RUNS = (
     Breakage(
         "given-ahead-of-a-program",
         "A step is given before the workers run its program, because the step before it is not settled yet.",

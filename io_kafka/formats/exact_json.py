@@ -1,6 +1,6 @@
-"""The slow path: it reads one message at a time, and accepts, refuses and converts exactly as Spark's `from_json`.
+"""Reads one JSON message at a time as Spark's `from_json` does in the mode FAILFAST. It is the reference for native_json.py.
 
-A `Reader` turns one JSON node into the value of one Arrow type or raises Malformed with the column's name. Readers
+A `Reader` turns one JSON node into the value of one Arrow type, or raises Malformed with the column's name. Readers
 are built once per schema. The values are those that `pyarrow.array` accepts for that type: days and microseconds as ints,
 decimals at their scale.
 """
@@ -140,9 +140,9 @@ def _decimal(column: str, kind: pa.Decimal128Type) -> Reader:
     return read
 
 
-def _struct(column: str, kind: pa.StructType, moments: Moments) -> Reader:
+def _struct(column: str, kind: pa.StructType, datetimes: Datetimes) -> Reader:
     fields = [kind.field(i) for i in range(kind.num_fields)]
-    members = {field.name: _reader(f"{column}.{field.name}", field.type, moments) for field in fields}
+    members = {field.name: _reader(f"{column}.{field.name}", field.type, datetimes) for field in fields}
 
     def read(node: Node) -> dict[str, Any] | None:
         if node is None:
@@ -154,11 +154,11 @@ def _struct(column: str, kind: pa.StructType, moments: Moments) -> Reader:
     return read
 
 
-def _map(column: str, kind: pa.MapType, moments: Moments) -> Reader:
+def _map(column: str, kind: pa.MapType, datetimes: Datetimes) -> Reader:
     """Members in their order. A name that is repeated is refused (see maps.py)."""
     if kind.key_type != pa.string():
         raise TypeError(f"{column}: the keys of a map in JSON are strings, not {kind.key_type}")
-    item = _reader(f"{column}[]", kind.item_type, moments)
+    item = _reader(f"{column}[]", kind.item_type, datetimes)
 
     def read(node: Node) -> list[tuple[str, Any]] | None:
         if node is None:
@@ -175,8 +175,8 @@ def _map(column: str, kind: pa.MapType, moments: Moments) -> Reader:
     return read
 
 
-def _list(column: str, kind: pa.ListType, moments: Moments) -> Reader:
-    item = _reader(f"{column}[]", kind.value_type, moments)
+def _list(column: str, kind: pa.ListType, datetimes: Datetimes) -> Reader:
+    item = _reader(f"{column}[]", kind.value_type, datetimes)
 
     def read(node: Node) -> list[Any] | None:
         if node is None:
@@ -197,7 +197,7 @@ def read_members(node: Members, members: dict[str, Reader]) -> dict[str, Any]:
     return row
 
 
-class Moments(NamedTuple):
+class Datetimes(NamedTuple):
     """How dates and timestamps are read. `patterns`: of their texts. `takes_seconds`: whether a number is a timestamp in seconds, as in
     `from_json`. Feeds of changes send other units too, so a number means nothing there."""
 
@@ -206,8 +206,8 @@ class Moments(NamedTuple):
 
 
 def reader(column: str, kind: pa.DataType, patterns: Patterns = NO_PATTERNS, *, takes_seconds: bool = True) -> Reader:
-    """What reads a value of any depth. See Moments."""
-    return _reader(column, kind, Moments(patterns, takes_seconds))
+    """Returns what reads a value of this type, at any depth. See Datetimes."""
+    return _reader(column, kind, Datetimes(patterns, takes_seconds))
 
 
 def _variant(column: str) -> Reader:
@@ -222,7 +222,7 @@ def _variant(column: str) -> Reader:
     return read
 
 
-def _reader(column: str, kind: pa.DataType, moments: Moments) -> Reader:
+def _reader(column: str, kind: pa.DataType, datetimes: Datetimes) -> Reader:
     if kind == VARIANT:
         return _variant(column)
     if pa.types.is_integer(kind):
@@ -232,13 +232,13 @@ def _reader(column: str, kind: pa.DataType, moments: Moments) -> Reader:
     if pa.types.is_decimal(kind):
         return _decimal(column, kind)
     if pa.types.is_struct(kind):
-        return _struct(column, kind, moments)
+        return _struct(column, kind, datetimes)
     if pa.types.is_map(kind):
-        return _map(column, kind, moments)
+        return _map(column, kind, datetimes)
     if pa.types.is_list(kind):
-        return _list(column, kind, moments)
+        return _list(column, kind, datetimes)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return _moment(column, kind, moments)
+        return _datetime(column, kind, datetimes)
     if is_months(kind):
         return _spelt(column, partial(months_value, type_=kind), "a year-month interval")
     simple: dict[pa.DataType, Reader] = {
@@ -250,10 +250,10 @@ def _reader(column: str, kind: pa.DataType, moments: Moments) -> Reader:
     return simple[kind]
 
 
-def _moment(column: str, kind: pa.DataType, moments: Moments) -> Reader:
+def _datetime(column: str, kind: pa.DataType, datetimes: Datetimes) -> Reader:
     """A date or a timestamp. With a pattern no other text is taken, as in Spark."""
-    timestamp = _timestamp if moments.takes_seconds else _spelt_timestamp
-    pattern, zoned = pattern_of(kind, moments.patterns), not pa.types.is_date(kind) and kind.tz is not None
+    timestamp = _timestamp if datetimes.takes_seconds else _spelt_timestamp
+    pattern, zoned = pattern_of(kind, datetimes.patterns), not pa.types.is_date(kind) and kind.tz is not None
     if pattern is not None:
         what = f"{'a date' if pa.types.is_date(kind) else 'a timestamp'} in the form {pattern}"
         one = one_in_pattern(kind, pattern)

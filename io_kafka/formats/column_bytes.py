@@ -1,4 +1,4 @@
-"""Whole columns of numbers -> their bytes in messages, as Avro and Protobuf have them in common.
+"""The bytes that the values of whole columns have in messages, as far as Avro and Protobuf write them alike.
 
 The same values give the same bytes: a number in groups of seven bits has no group that is not needed, and a decimal has as few bytes as its
 number needs. What stands for a null has no meaning.
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from base.arrays import Int64s, UInt8s, UInt64s, fill
-from io_kafka.formats.avro.values import DECIMAL_BYTES
+from base.limits import DECIMAL_BYTES
 from io_kafka.formats.cursor import VARINT_BYTES_MAX, from_pieces
 
 EMPTY = pa.scalar(b"", pa.binary())

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from io_kafka.formats import native_json
 from io_kafka.formats import parse as module
-from io_kafka.formats import usual
+from io_kafka.formats.native_json import DEPTH_MAX, KINDS, read_usual
 from io_kafka.formats.parse import parse, parse_slowly
-from io_kafka.formats.usual import DEPTH_MAX, KINDS, read_usual
 from io_kafka.native_switch import SWITCH
 
-pytestmark = pytest.mark.skipif(usual.why_not() is not None, reason=str(usual.why_not()))
+pytestmark = pytest.mark.skipif(native_json.why_not() is not None, reason=str(native_json.why_not()))
 
 MONEY, SMALL, WHOLE, WIDE = pa.decimal128(10, 2), pa.decimal128(2, 2), pa.decimal128(18, 0), pa.decimal128(38, 18)
 DECIMALS = {MONEY: "money", SMALL: "small", WHOLE: "whole", WIDE: "wide"}
@@ -324,14 +324,14 @@ def test_lists_that_are_declined_late_leave_nothing_behind() -> None:
 def test_without_the_extension_all_is_read_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = array([b'{"kq":1,"kZ":"2020-01-01T00:00:00Z"}', b"{", b'{"ks":"\\u00e4"}'])
     natively = parse(messages, EVERY_KIND)
-    usual.why_not.cache_clear()
+    native_json.why_not.cache_clear()
     monkeypatch.setenv(SWITCH, "0")
     try:
         assert read_usual(messages, EVERY_KIND) is None
         plainly = parse(messages, EVERY_KIND)
     finally:
         monkeypatch.undo()
-        usual.why_not.cache_clear()
+        native_json.why_not.cache_clear()
     assert natively.rows.equals(plainly.rows)
     assert (natively.at.tolist(), natively.faults) == (plainly.at.tolist(), plainly.faults)
     assert [position for position, _ in natively.faults] == [1]

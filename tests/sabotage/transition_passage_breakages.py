@@ -21,7 +21,7 @@ FILLED, RECORDED = "filled state is that of a fresh run", "a step runs what the 
 APPLIED = "a change that is asked for is applied, or refused"
 ONCE, A_RUNS_ON = "exactly once", "new nodes cannot hurt the revision in force"
 
-PASSAGES = (
+TRANSITION_PASSAGES = (
     Breakage(
         "position-not-in-the-division",
         "How far a step fills is what the coordinator knows now, so a replay gives new nodes nothing.",

@@ -1,4 +1,4 @@
-"""Messages that a person writes and reads, for trying things.
+"""Writes and reads messages for `stepwell dev produce` and `dev consume`.
 
 Guarantees: `send` returns when the broker has every message, each once and in order. `messages_of` gives committed messages alone, those of a
 partition in order; partitions are not compared.
@@ -29,8 +29,9 @@ POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class ByHand:
-    """`value` None is a tombstone. `partition`, `offset` and `timestamp_ms` are the broker's, and -1 before it has the message."""
+class ConsoleMessage:
+    """A message that a person writes or reads. `value` None is a tombstone. `partition`, `offset` and `timestamp_ms` are the broker's, and -1
+    before it has the message."""
 
     key: bytes | None
     value: bytes | None
@@ -40,8 +41,8 @@ class ByHand:
     timestamp_ms: int = -1
 
 
-def send(settings: KafkaSettings, topic: str, messages: Iterable[ByHand]) -> int:
-    """Returns how many were sent. The topic must exist. Raises faults of Kafka."""
+def send(settings: KafkaSettings, topic: str, messages: Iterable[ConsoleMessage]) -> int:
+    """Sends the messages, and returns how many there were. The topic must exist. Raises faults of Kafka."""
     reports = settings.reports()
     producer = settings.outside.producer({**settings.producer_config(None), "error_cb": reports.note})
     refused: list[KafkaError] = []
@@ -74,7 +75,7 @@ def send(settings: KafkaSettings, topic: str, messages: Iterable[ByHand]) -> int
     return sent
 
 
-def messages_of(settings: KafkaSettings, topic: str, *, follow: bool) -> Iterator[ByHand]:
+def messages_of(settings: KafkaSettings, topic: str, *, follow: bool) -> Iterator[ConsoleMessage]:
     """The messages of a topic from its beginning to its present end, or beyond for ever. Raises faults of Kafka."""
     partitions = {where.partition for where in Topics(settings).partitions([topic])}
     reports, doing = settings.reports(), f"reading the topic {topic}"
@@ -93,15 +94,15 @@ def messages_of(settings: KafkaSettings, topic: str, *, follow: bool) -> Iterato
             silent_s = 0.0
             error = message.error()
             if error is None:
-                yield _by_hand(message)
+                yield _console_message(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 unread.discard(message.partition())
             elif error.code() not in NO_ANSWER:  # from those the client recovers by itself
                 raise fault_of(KafkaException(error), settings.bootstrap_servers, doing, topic)
 
 
-def _by_hand(message: Message) -> ByHand:
-    return ByHand(
+def _console_message(message: Message) -> ConsoleMessage:
+    return ConsoleMessage(
         key=message.key(),
         value=message.value(),
         headers=tuple((name, value or b"") for name, value in message.headers() or ()),

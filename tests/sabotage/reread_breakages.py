@@ -16,7 +16,7 @@ TEST_RUNS, TEST_FILLING = "tests/end_to_end/test_reading_again.py", "tests/engin
 ONCE, BATCH, RECORDED = "exactly once", "the batch answer", "a step runs what the log says"
 A_RUNS_ON = "new nodes cannot hurt the revision in force"
 
-READ_AGAIN = (
+REREAD = (
     Breakage(
         "a-gap-in-what-is-read-again",
         "The log takes a range that does not begin where the last one of its partition ended.",
@@ -35,7 +35,7 @@ READ_AGAIN = (
         "a-cut-leaves-new-nodes-ahead",
         "A division over less input still reads again beyond it.",
         ONCE,
-        (Edit(RECORDS, "self.with_again_ends(epoch, {r.where: r.end for r in ranges})", "self.with_epoch(epoch)"),),
+        (Edit(RECORDS, "self.with_reread_ends(epoch, {r.where: r.end for r in ranges})", "self.with_epoch(epoch)"),),
         (f"{TEST_RULES}::test_a_division_that_is_recorded_again_keeps_what_is_read_again",),
     ),
     Breakage(

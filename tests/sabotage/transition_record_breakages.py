@@ -9,7 +9,7 @@ SNAPSHOTS, RECORDS = "io_kafka/step_log/snapshots.py", "io_kafka/step_log/divisi
 REVISION_RULES, REVISION_STATE = "io_kafka/step_log/revision_rules.py", "io_kafka/step_log/revision_state.py"
 TEST, TEST_NEXT = "tests/io_kafka/test_revision_rules.py", "tests/end_to_end/test_next_views.py"
 
-TRANSITIONS = (
+TRANSITION_RECORDS = (
     Breakage(
         "switch-beside-input",
         "The step of a switch also reads what waits, so the pause is longer by a step.",
@@ -367,8 +367,8 @@ TRANSITIONS = (
         (
             Edit(
                 LOG,
-                "                return replace(now, revisions=self.revisions.with_passed_on(record.step, drained), again={})",
-                "                return replace(now, again={})",
+                "        return replace(now, revisions=self.revisions.with_passed_on(record.step, drained), again={})",
+                "        return replace(now, again={})",
             ),
         ),
         (f"{TEST}::test_what_cannot_follow_is_refused_and_changes_nothing",),

@@ -1,10 +1,10 @@
-"""The other reading of JSON: Spark's `from_json` as an expression. A text that a topic's message may not be becomes nulls, or is an error.
+"""Spark's `from_json` as an expression (mode PERMISSIVE): a malformed text gives nulls, where a malformed message would be refused.
 
 `read` gives for every text what Spark's function gives in its mode PERMISSIVE, and says which texts were malformed. A member of an object that
 cannot be converted becomes null, and those around it are kept. A text that is not JSON gives a row of nulls; what Spark has read of it when it
 met the error may be kept too (see `tokens.py`). Text after the value is ignored, and a text without any value gives NULL.
 
-Texts that `parse` accepts have one reading in every mode. So they take its quick way, and only the others are read here, one by one.
+A text that `parse` accepts gives the same value in every mode. So `parse` reads such texts, and only the others are read here, one by one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 from base.arrays import Bools
 from base.text.patterns import NO_PATTERNS, Patterns
 from base.text.variants import FIELD, VARIANT
-from io_kafka.formats import exact
+from io_kafka.formats import exact_json
 from io_kafka.formats.jackson import (
     Malformed,
     Node,
@@ -66,7 +66,7 @@ def read(texts: pa.Array, kind: pa.DataType, patterns: Patterns = NO_PATTERNS) -
 
 def _slowly(texts: pa.Array, kind: pa.DataType, patterns: Patterns, places: Any, malformed: Bools) -> pa.Array:
     """The values of the texts at `places`, one by one. It marks the malformed ones."""
-    convert, of_node = _root(kind, patterns), exact.reader("value", kind, patterns)
+    convert, of_node = _root(kind, patterns), exact_json.reader("value", kind, patterns)
     values = []
     chosen = texts.take(pa.array(places))
     for place, text in zip(places, chosen.cast(pa.binary()).to_pylist(), strict=True):
@@ -76,7 +76,7 @@ def _slowly(texts: pa.Array, kind: pa.DataType, patterns: Patterns, places: Any,
     return pa.array(values, kind)
 
 
-def _read_one(text: str, convert: Converter, of_node: exact.Reader) -> tuple[Any, bool]:
+def _read_one(text: str, convert: Converter, of_node: exact_json.Reader) -> tuple[Any, bool]:
     """(the value, whether the text is malformed)."""
     usual = None if "\\u" in text else usual_node(text)  # lone surrogates are not kept here
     if usual is not None and usual[0] is not None:
@@ -131,7 +131,7 @@ def _converter(kind: pa.DataType, patterns: Patterns) -> Converter:
         return _present(_map(kind, patterns))
     if pa.types.is_list(kind):
         return _present(_array(kind, patterns))
-    of_node = exact.reader("value", kind, patterns)
+    of_node = exact_json.reader("value", kind, patterns)
 
     def scalar(tokens: Tokens) -> Any:
         return of_node(_node(tokens, containers=pa.types.is_string(kind)))

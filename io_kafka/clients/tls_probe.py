@@ -1,6 +1,6 @@
-"""What is at a broker's address, found out by a connection of our own: whether it speaks TLS, and why its certificate cannot be verified.
+"""Finds out by a connection of our own whether a broker's address speaks TLS, and why its certificate cannot be verified.
 
-librdkafka does not say either. It reports a port that speaks another protocol as one that closes its connections, and every certificate that
+librdkafka says neither. It reports a port that speaks another protocol as one that closes its connections, and every certificate that
 cannot be verified by the same words. This module is asked only after a client has failed.
 """
 
@@ -33,7 +33,7 @@ def addresses(servers: str) -> list[tuple[str, int]]:
 
 
 def what_listens(servers: str) -> Found:
-    """What the first of these servers that accepts a connection speaks; "nothing" if none accepts one, or says nothing in time."""
+    """Returns what the first of these servers that accepts a connection speaks; "nothing" if none accepts one, or none answers in time."""
     for host, port in addresses(servers)[:ADDRESSES_MAX]:
         try:
             with socket.create_connection((host, port), ANSWER_SECONDS_MAX) as connection:
@@ -59,7 +59,7 @@ def _speaks_tls(connection: socket.socket, host: str) -> bool:
 
 
 def why_not_verified(servers: str, options: Mapping[str, str]) -> str | None:
-    """Why the certificate of a server cannot be verified, in OpenSSL's words; None if that is not found out. `options`: librdkafka's."""
+    """Returns why the certificate of a server cannot be verified, in OpenSSL's words; None if that is not found out. `options`: librdkafka's."""
     location = options.get("ssl.ca.location")
     try:
         context = ssl.create_default_context(cafile=location, cadata=options.get("ssl.ca.pem"))

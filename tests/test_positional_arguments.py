@@ -1,4 +1,4 @@
-"""Few hands: a function or a class takes at most five values by position, and further ones by keyword.
+"""A function or a class takes at most five values by position, and further ones by keyword.
 
 The linter holds it for the parameters of functions (PLR0917 in pyproject.toml). It does not see the fields of dataclasses and named tuples, so
 here every call of a class of ours in production code is looked at.
