@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 from base.standard_streams import forgive_standard_error
 from base.term import Term
@@ -59,8 +60,7 @@ class Assignment:
     """What a task needs to become a worker. Spark hands it out inside the task's closure, so the token travels on Spark's own channel.
     `silence_s`: after so long without a sign of life the coordinator counts as gone. `looks`: whether the task looks which databases its host
     has. In local mode one task is enough, because all of them see the same folder. `certificate`: the run's, if its connections are encrypted;
-    the launcher adds it. `is_companion`: whether another task has started this process (companions.py). `wire`: the version of the frames that
-    the coordinator reads."""
+    the launcher adds it. `is_companion`: whether another task has started this process (companions.py)."""
 
     setup: TaskSetup
     term: Term
@@ -70,20 +70,27 @@ class Assignment:
     looks: bool
     certificate: RunCertificate | None = None
     is_companion: bool = False
-    wire: int = WIRE_VERSION
 
 
 class OtherWireVersion(Exception):
     """This host has a release of Stepwell whose messages the coordinator cannot read."""
 
 
-def resident_task(assignment: Assignment, _: Iterable[int]) -> Iterator[int]:
-    """The body of the Spark job of a worker. It keeps its task slot until its companions have ended too. Raises OtherWireVersion."""
-    if assignment.wire != WIRE_VERSION:
+def pack(assignment: Assignment) -> SimpleNamespace:
+    """The assignment as Spark hands it out, with the version of the frames that the coordinator reads. A host of any release can unpickle this
+    class of the standard library, and so compare the versions. It need not know the classes of the assignment, which are pickled once more."""
+    return SimpleNamespace(wire=WIRE_VERSION, assignment=pickle.dumps(assignment))
+
+
+def resident_task(given: SimpleNamespace, _: Iterable[int]) -> Iterator[int]:
+    """The body of the Spark job of a worker, which Spark knows by its name. `given`: what `pack` has made. It keeps its task slot until its
+    companions have ended too. Raises OtherWireVersion."""
+    if given.wire != WIRE_VERSION:
         raise OtherWireVersion(
             f"host {socket.gethostname()} has Stepwell {own_release()} with wire version {WIRE_VERSION}, and the service has wire version "
-            f"{assignment.wire}"
+            f"{given.wire}"
         )
+    assignment: Assignment = pickle.loads(given.assignment)  # from the coordinator, as the closure around it
     companions = Companions(lambda: pickle.dumps(replace(assignment, is_companion=True)))
     live_here(assignment, companions.start)
     companions.wait()

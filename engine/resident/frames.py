@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from base.term import Term
 from engine.resident.messages import Message, UnknownKind, message_of
 
-WIRE_VERSION = 13
+WIRE_VERSION = 14
 MAGIC = b"SW" + WIRE_VERSION.to_bytes(2)
 PREFIX = struct.Struct(">4sIQ")
 

@@ -16,7 +16,7 @@ import structlog
 
 from base.spark_master import is_local, local_slots
 from engine.resident.addresses import is_loopback, without_brackets
-from engine.resident.entry import Assignment, resident_task
+from engine.resident.entry import Assignment, pack, resident_task
 from engine.resident.launcher import Cluster
 from engine.resident.sockets import SocketTransport
 from engine.resident.start_faults import InsecureCluster
@@ -63,7 +63,7 @@ class SparkJob:
     def _run(self, assignment: Assignment) -> None:
         try:
             self._context.setJobGroup(self._group, "Stepwell worker", interruptOnCancel=True)
-            job = self._context.parallelize([0], 1).mapPartitions(partial(resident_task, assignment))
+            job = self._context.parallelize([0], 1).mapPartitions(partial(resident_task, pack(assignment)))
             if not self._is_cancelled:
                 job.collect()
             self._failure = JobEnded("the job has ended")

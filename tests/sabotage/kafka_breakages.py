@@ -687,6 +687,32 @@ KAFKA = (
         ("tests/engine/resident/test_frames.py::test_the_form_of_messages_belongs_to_the_wire_version",),
     ),
     Breakage(
+        "a-field-of-sources-without-a-wire-version",
+        "A worker of the release before takes an assignment whose sources have another field, and fails when it reads.",
+        "no silence",
+        (
+            Edit(
+                "engine/run/source_table.py",
+                "    counts_from: tuple[tuple[TopicPartition, int], ...] | None = None\n",
+                "    counts_from: tuple[tuple[TopicPartition, int], ...] | None = None\n    prefix: str = ''\n",
+            ),
+        ),
+        ("tests/engine/resident/test_assignment.py::test_the_classes_of_an_assignment_belong_to_the_wire_version",),
+    ),
+    Breakage(
+        "the-version-within-the-assignment",
+        "What Spark hands out names a class of Stepwell, so that a host of another release cannot read the wire version.",
+        "no silence",
+        (
+            Edit(
+                "engine/resident/entry.py",
+                "return SimpleNamespace(wire=WIRE_VERSION, assignment=pickle.dumps(assignment))",
+                "return SimpleNamespace(wire=WIRE_VERSION, assignment=pickle.dumps(assignment), term=assignment.term)",
+            ),
+        ),
+        ("tests/engine/resident/test_assignment.py::test_the_version_can_be_read_without_any_class_of_ours",),
+    ),
+    Breakage(
         "states-share-what-each-adds",
         "A record of a transaction that was given up stays among the steps of the log.",
         "1 division first",
