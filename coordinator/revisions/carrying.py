@@ -25,7 +25,7 @@ def tables_of(circuit: Circuit) -> dict[str, int]:
 def carried_tables(
     found: ProjectMatch, now: Iterable[InputTopic], former: Mapping[str, InputTopic], chosen: Collection[str]
 ) -> dict[int, int]:
-    """The new tables that are made of the former ones, each with the previous index of that. A table without new columns needs no message. One
+    """The new tables that are made of the previous ones, each with the previous index of that. A table without new columns needs no message. One
     that gets some is among these if the user has `chosen` its source. The former table is that of the same messages, whatever its source was
     called: another source may have had the name. `former`: see leaves.former_sources."""
     were, are = tables_of(found.previous.circuit), tables_of(found.now.circuit)
@@ -42,7 +42,7 @@ def carried_tables(
 def tables_read_otherwise(
     now: Iterable[InputTopic], former: Mapping[str, InputTopic], chosen: Collection[str]
 ) -> frozenset[str]:
-    """The keyed sources whose table is made of its messages again and may have other rows than the former one. Which messages are malformed
+    """The keyed sources whose table is made of its messages again and may have other rows than the previous one. Which messages are malformed
     depends on the columns, and these sources leave such messages out."""
     return frozenset(
         source.table.handle
@@ -56,7 +56,7 @@ def tables_read_otherwise(
 
 
 def is_carried(source: InputTopic, was: InputTopic, chosen: Collection[str]) -> bool:
-    """Whether the table of the source is made of the former one."""
+    """Whether the table of the source is made of the previous one."""
     return why_not_carried(source, was) is None and (source.table.handle in chosen or not new_columns(source, was))
 
 

@@ -113,7 +113,7 @@ class Course:
     def _read_again(
         self, intent: RevisionIntent, spec: PipelineSpec, program: ProgramDocument
     ) -> tuple[InputTopic, ...]:
-        """The sources of a program that are read again, each as its project defines it. `spec`: the former one, which names the topics that
+        """The sources of a program that are read again, each as its project defines it. `spec`: the previous one, which names the topics that
         match a pattern now."""
         handles = [source.handle for source in program.sources if is_read_again(source.handle)]
         if not handles:

@@ -6,7 +6,7 @@ itself, `take(n)` is the first of these that is possible:
     Feed        the content of n is in the state, that of n itself or of a stored view directly over it
     Recomputed  n has no state, and is computed again over what its inputs take
     Reread      n is a source, whose messages are read again from where the pipeline began
-    Carry       n is the source of a table that has all it needs in the former one, or nulls in new columns if the user wants that
+    Carry       n is the source of a table that has all it needs in the previous one, or nulls in new columns if the user wants that
     Twin        n has state that does not tell its content, so a young copy of it is filled from what its inputs take
     NoHistory   one of the sources that would have to be read again cannot be, or a node is frozen (release.py) and its content not stored
 
@@ -69,7 +69,7 @@ class Reread:
 
 @dataclass(frozen=True)
 class Carry:
-    """The table over the source `node` is made of the former one. `holder`: its previous index."""
+    """The table over the source `node` is made of the previous one. `holder`: its previous index."""
 
     node: int
     holder: int
@@ -146,7 +146,7 @@ def histories(
 ) -> Histories:
     """`unreadable`: by handle, why the messages of a source cannot be read again. `new_outputs`: the Outputs that get all content of their view,
     because the previous project did not write their topic. `passing`: young views that nobody needs the content of. `carried`: by table, the
-    previous index of the former one of which it is made."""
+    previous index of the previous one of which it is made."""
     nodes = found.now.circuit.nodes
     finder = _HistoryFinder(found.now.circuit, found.previous.circuit, found.kept, unreadable)
     of: dict[int, tuple[Take, ...]] = {}

@@ -62,7 +62,7 @@ class Growing:
 class Taking:
     """How a circuit that is made gets what histories are taken from. `circuit`: the one to which the indices of the takes belong. `young`:
     what stands for a node that is filled itself. `feed`: makes the feed of what a Feed names. `source`: what gives the messages of a source.
-    `twin`: the number of the twin of a node. `carried`: what stands for the source of a table that is made of the former one. `instead`: a
+    `twin`: the number of the twin of a node. `carried`: what stands for the source of a table that is made of the previous one. `instead`: a
     node that stands for a copy over these inputs, if there is one. `original`: the node of which a twin is one, if the circuit has it beside
     the twin."""
 

@@ -139,7 +139,7 @@ class WrittenAgain(NodeBase):
 class CarriedTable(NodeBase):
     """The table of a keyed source that has other columns now, made of the one that it had. That is the input, of which it reads the state like a
     ContentFeed of `level`. It stores what the new table stores. `former`: the input as it is in its own project. `places`: of each column, where
-    it is in the input; None: it is null. `key`: of the new table, in the order of that of the former one."""
+    it is in the input; None: it is null. `key`: of the new table, in the order of that of the previous one."""
 
     former: LastByKey
     places: tuple[Column | None, ...]

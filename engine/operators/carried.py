@@ -27,7 +27,7 @@ from engine.state.trace import Trace
 
 
 def step_carried(node: CarriedTable, inputs: Sequence[pa.Table], context: StepContext) -> pa.Table:
-    """The change of the new table. `inputs[0]`: that of the former one."""
+    """The change of the new table. `inputs[0]`: that of the previous one."""
     (change,) = inputs
     before, after = context.step.division.fed_hashes(node.level)
     mine = _trace(context, node.types, node.key)

@@ -123,6 +123,6 @@ class DivisionRecord(RecordBase, PartWithLater):
 
 
 def _is_shorter(ranges: Sequence[InputRange], former: Sequence[InputRange]) -> bool:
-    """Whether none of the ranges ends after the former one at its place, and at least one ends before it. No range ends before its start."""
+    """Whether none of the ranges ends after the previous one at its place, and at least one ends before it. No range ends before its start."""
     pairs = list(zip(ranges, former, strict=False))
     return all(now.start <= now.end <= old.end for now, old in pairs) and any(now.end < old.end for now, old in pairs)

@@ -167,7 +167,7 @@ def _show_end(status: Mapping[str, Any], look: PlanLook, expected: AwaitedTransi
 
 
 def _show_status(status: Mapping[str, Any], look: PlanLook, *, as_json: bool, lines: list[str]) -> None:
-    """The plan and the status for programs, or the lines for people, who have seen the plan."""
+    """The plan and the status for programs, or the lines for people, because these have seen the plan."""
     from stepwell.inspection.revision_text import revision_json
 
     if as_json:
