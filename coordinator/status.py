@@ -75,7 +75,7 @@ class Status:
     worker_bytes: dict[str, int] = field(default_factory=dict)
     """The live state of each worker in the last checkpoint."""
     skipped: dict[str, int] = field(default_factory=dict)
-    """Malformed messages, by source handle."""
+    """The messages that were left out, by source handle: malformed ones, and those that say nothing of the table, as Debezium's op m."""
     late: dict[str, int] = field(default_factory=dict)
     """The rows that views have left out because they were behind their watermark."""
     watermarks: dict[str, float] = field(default_factory=dict)

@@ -5,8 +5,8 @@
     fewer workers   slowly: what was asked of the workers over the whole window would have fitted them, with a margin
     the former ones if more workers have brought nothing
 
-Between TARGET and UTILISATION_MAX nothing happens, and fewer workers are only taken if they are used to UTILISATION_LOW at most. So a load has
-to grow by a third to undo a change, and noise does not."""
+Between UTILISATION_TARGET and UTILISATION_MAX nothing happens, and fewer workers are only taken if they are used to UTILISATION_LOW at most. So
+a load has to grow by the factor UTILISATION_MAX / UTILISATION_LOW to undo a change, and noise does not."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Checkpointing(LoopPart):
             self._asked_at = now
 
     def note_step(self, step: SettledStep) -> None:
-        """The core counts steps."""
+        """Nothing has to be noted: the core counts steps, and says when a checkpoint is due."""
 
     @property
     def awaits_answers(self) -> bool:

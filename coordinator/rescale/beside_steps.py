@@ -56,7 +56,7 @@ class RescaleBesideSteps:
         self._weighing: tuple[int, Target] | None = None  # the rescale, and where it leads, for which the sources count
 
     @property
-    def _log(self) -> StepLogState:
+    def _log_state(self) -> StepLogState:
         return self._writer.state
 
     def reset(self) -> None:
@@ -67,7 +67,7 @@ class RescaleBesideSteps:
 
     def look(self, core: Core, crew: Crew) -> None:
         """Called by the loop between its actions. Raises TaskLost, NoSlots."""
-        if self._log.rescale is None:
+        if self._log_state.rescale is None:
             self._copies.end()
         is_free = self._copies.discard_if_over(crew)
         self._machine.copies_changed(self._copies.has_begun)
@@ -109,8 +109,8 @@ class RescaleBesideSteps:
     def _hosts(self) -> HostsPart | None:
         """Returns the hosts for the new workers of the rescale that is wanted or under way; None if they may be anywhere, and without a
         rescale."""
-        if self._log.rescale is not None:
-            return self._log.rescale_hosts
+        if self._log_state.rescale is not None:
+            return self._log_state.rescale_hosts
         return None if self._wishes.wish is None else self._wishes.wish.hosts
 
     def _no_recruits(self, core: Core, crew: Crew, count: int) -> None:
@@ -186,7 +186,7 @@ class RescaleBesideSteps:
             self._view.show()
         moving = self._machine.phase
         assert isinstance(moving, MovingPortions)
-        if not (moving.bookkeeping.is_paused or core.is_replaying(self._log)):
+        if not (moving.bookkeeping.is_paused or core.is_replaying(self._log_state)):
             wanted = self._budget.portion_bytes(moving.aim.strategy)
             self._copies.begin(crew, moving.moves, moving.copied_portions, wanted)
 
@@ -212,5 +212,5 @@ class RescaleBesideSteps:
         return max(1, slots_left * budget // left_bytes) if left_bytes > budget else max(1, slots_left)
 
     def _intent(self) -> LayoutIntent:
-        assert self._log.rescale is not None
-        return self._log.rescale
+        assert self._log_state.rescale is not None
+        return self._log_state.rescale

@@ -81,13 +81,13 @@ class Rescaling(LoopPart):
         self._beside_steps = RescaleBesideSteps(parts, self._wishes)
 
     @property
-    def _log(self) -> StepLogState:
+    def _log_state(self) -> StepLogState:
         return self._writer.state
 
     def recovered(self, recovered: Recovered) -> None:
         """A rescale that is under way goes on. At the start of the run, one may be wanted."""
         found = recovered.found
-        self.machine.recovered(recovered.owned, self._log)
+        self.machine.recovered(recovered.owned, self._log_state)
         self._expected, self._cuts_in_term = found.expected, 0
         self.births.clear()
         self.births.update(found.bound.births)
@@ -116,7 +116,7 @@ class Rescaling(LoopPart):
     def note_step(self, step: SettledStep) -> None:
         """Feeds step times into the cut budget."""
         self._budget.note_step(step.took_ms, step.write_ms)
-        if self._log.rescale is not None:
+        if self._log_state.rescale is not None:
             self._view.progress.note_step(step.took_ms)
 
     @property
@@ -129,7 +129,7 @@ class Rescaling(LoopPart):
         match action:
             case LogRescale(wish):
                 self._log_rescale(wish)
-                core.rescale_intended(self._log)
+                core.rescale_intended(self._log_state)
             case AddWorkers(new, step):
                 self._add_workers(new, step, core, crew)
             case Cut():
@@ -144,7 +144,7 @@ class Rescaling(LoopPart):
         target, strategy = wish.aim.target, wish.aim.strategy
         intent = LayoutIntent(
             epoch=self._writer.epoch,
-            change=self._log.current_layout.number + 1,
+            change=self._log_state.current_layout.number + 1,
             mode=strategy.mode,
             target=target,
             asked=wish.asked,
@@ -159,10 +159,10 @@ class Rescaling(LoopPart):
         reached("layout.intended")
 
     def _add_workers(self, new: Sequence[int], step: int, core: Core, crew: Crew) -> None:
-        assert self._log.rescale is not None and self._expected is not None and crew.placement is not None
-        births = dict.fromkeys(new, birth_of(self._log.rescale.change, crew.term))
+        assert self._log_state.rescale is not None and self._expected is not None and crew.placement is not None
+        births = dict.fromkeys(new, birth_of(self._log_state.rescale.change, crew.term))
         databases = {number: self._expected.database(number, birth) for number, birth in births.items()}
-        crew.admit(tasks_for(new, crew, self._log.rescale_hosts), databases, NewDatabase(NO_SLOTS, core.version))
+        crew.admit(tasks_for(new, crew, self._log_state.rescale_hosts), databases, NewDatabase(NO_SLOTS, core.version))
         reached("workers.created")
         crew.enter(new, step)
         crew.join(crew.placement.with_members([*crew.placement.workers, *new]))
@@ -171,11 +171,11 @@ class Rescaling(LoopPart):
         core.workers_added(crew.placement.owned)
 
     def _cut(self, cut: Cut, core: Core, crew: Crew) -> None:
-        assert self._log.rescale is not None
+        assert self._log_state.rescale is not None
         began = self._monotonic()
         self._cuts_in_term += 1
         number = CutNumber(crew.term.number, self._cuts_in_term)
-        bytes_max = WHOLE_CUT_BYTES if cut.is_whole else self._budget.bytes_max(self._log.rescale.strategy)
+        bytes_max = WHOLE_CUT_BYTES if cut.is_whole else self._budget.bytes_max(self._log_state.rescale.strategy)
         slots, moved = crew.slots.cut(number, cut.slots, cut.source, cut.destination, bytes_max=bytes_max)
         reached("cut.done")
         took_ms = 1e3 * (self._monotonic() - began)

@@ -73,13 +73,13 @@ class Wishes:
         self._pending: _Pending | None = None
 
     @property
-    def _log(self) -> StepLogState:
+    def _log_state(self) -> StepLogState:
         return self._writer.state
 
     @property
     def _layout(self) -> LayoutRecord:
         """The last one that is settled."""
-        return self._log.current_layout
+        return self._log_state.current_layout
 
     @property
     def wish(self) -> Wish | None:
@@ -93,7 +93,7 @@ class Wishes:
 
     def want_configured_workers(self, goal: Goal) -> None:
         """At the start of the run, the number of workers is made what the command or the settings say."""
-        wanted, log = self._spec.wanted, self._log
+        wanted, log = self._spec.wanted, self._log_state
         workers = workers_to_have(wanted, log)
         if workers is None and goal.ends_with_rescale and not self._is_as_asked():
             workers = wanted.now
@@ -115,8 +115,8 @@ class Wishes:
         """Whether the layout, or the target of the rescale under way, is what the command asks for. The number of workers of that target is
         compared elsewhere (`workers_to_have`). After `abort` the slots may be shared unevenly."""
         policy, number = self._spec.policy_now, self._spec.wanted.now
-        if self._log.target is not None:
-            return policy in (None, layout_to(self._log.target, 0).policy)
+        if self._log_state.target is not None:
+            return policy in (None, layout_to(self._log_state.target, 0).policy)
         layout = layout_of(self._layout)
         return number is None or has_same_target(
             self._layout, layout.with_policy(policy or layout.policy).with_workers(number)
@@ -124,8 +124,8 @@ class Wishes:
 
     def _plan_again(self, workers: int) -> Layout:
         """Returns the layout that a plan from the present owners to so many workers gives."""
-        assert self._log.target is not None
-        policy = self._spec.policy_now or layout_to(self._log.target, 0).policy
+        assert self._log_state.target is not None
+        policy = self._spec.policy_now or layout_to(self._log_state.target, 0).policy
         now = layout_with(drop_empty(self._machine.owned), self._layout.number, policy)
         return now.with_workers(workers)
 
@@ -133,12 +133,12 @@ class Wishes:
         """Some workers are companions of others, because there were too few task slots (coordinator/starting/workers/shrinking.py). They
         leave, and whatever was to be done with them is not done."""
         staying = tuple(number for number in sorted(self._machine.owned) if number not in companions)
-        target = self._log.target
+        target = self._log_state.target
         if target is not None and not set(target.members) <= set(staying):
-            assert self._log.rescale is not None
+            assert self._log_state.rescale is not None
             policy = layout_to(target, 0).policy
             now = layout_with(drop_empty(self._machine.owned), self._layout.number, policy)
-            self._record_turn(now.with_members(staying), "replan", self._log.rescale.asked)
+            self._record_turn(now.with_members(staying), "replan", self._log_state.rescale.asked)
         elif target is None and (self.wish is None or not set(self.wish.aim.target.members) <= set(staying)):
             target_now = target_of(layout_of(self._layout).with_members(staying))
             wish = Wish(Aim(target_now, COLD), self._layout.asked)
@@ -154,7 +154,7 @@ class Wishes:
 
     def resubmit(self) -> None:
         """After each recovery: the machine is told of the wish."""
-        if self._pending is not None and self._log.rescale is None:
+        if self._pending is not None and self._log_state.rescale is None:
             self._machine.requested(self._pending.wish)
 
     def ask(self, request: LayoutRequest, crew: Crew) -> None:
@@ -238,12 +238,12 @@ class Wishes:
         return len(self._layout.placed.members if aim is None else aim.target.members)
 
     def _intent_under_way(self) -> LayoutIntent:
-        if self._log.rescale is None:
+        if self._log_state.rescale is None:
             raise RescaleRefused(
                 "no change of the layout is under way; nothing was changed.",
                 "Begin one with `stepwell layout change --workers N`.",
             )
-        return self._log.rescale
+        return self._log_state.rescale
 
     def _record_turn(self, layout: Layout, reason: TurnReason, asked: int | None) -> None:
         intent = self._intent_under_way()

@@ -86,9 +86,9 @@ def _former_result(why: str) -> Unreadable:
 
 
 class Comparison:
-    """`before` and `now`: the documents. `found`: which nodes are kept. `former_sources`: what each
-    source was, by its handle now. `differences`: of each source that both have, by handle. `chosen`: by
-    the user (chosen_comparison.py)."""
+    """What differs between two projects, and what the next one needs for it. `before` and `now`: the documents. `found`: which nodes are kept.
+    `former_sources`: what each source was, by its handle now. `differences`: of each source that both have, by handle. `chosen`: by the user
+    (chosen_comparison.py)."""
 
     def __init__(
         self, before: PlanDocument, now: PlanDocument, facts: PlanFacts, chosen: Chosen = NOTHING_CHOSEN
@@ -97,14 +97,14 @@ class Comparison:
         self.former_sources = former_sources(now.inputs, before.inputs)
         read_otherwise = tables_read_otherwise(now.inputs, self.former_sources, chosen.from_now)
         self.found: ProjectMatch = match_projects(named_project(before), named_project(now), read_otherwise)
-        was, is_now = leaves_of(before), leaves_of(now)
-        self.sources_before = {leaf.handle: leaf for leaf in was.sources}
+        leaves_before, is_now = leaves_of(before), leaves_of(now)
+        self.sources_before = {leaf.handle: leaf for leaf in leaves_before.sources}
         self.sources_now = {leaf.handle: leaf for leaf in is_now.sources}
         former = {handle: self.sources_before.get(handle, self._of_files(handle)) for handle in self.sources_now}
         self.differences: dict[str, tuple[str, ...]] = {
             handle: tuple(between(was, self.sources_now[handle])) for handle, was in former.items() if was is not None
         }
-        self.topics_before = {leaf.topic: leaf.handle for leaf in was.outputs}
+        self.topics_before = {leaf.topic: leaf.handle for leaf in leaves_before.outputs}
         self.topics_now = {leaf.handle: leaf.topic for leaf in is_now.outputs}
         self.words, self.words_before = NodeWords(now), NodeWords(before)
         self.reasons = Differences(self.found, self.words_before, self.words, self.differences, before.frozen)
@@ -132,13 +132,13 @@ class Comparison:
     # views
 
     @cached_property
-    def views(self) -> dict[str, int]:
+    def views(self) -> Mapping[str, int]:
         """The indices of the views now, by name."""
-        return {node.name: i for i, node in enumerate(self.now.circuit.nodes) if isinstance(node, View)}
+        return self.now.circuit.views
 
     @cached_property
-    def views_before(self) -> dict[str, int]:
-        return {node.name: i for i, node in enumerate(self.before.circuit.nodes) if isinstance(node, View)}
+    def views_before(self) -> Mapping[str, int]:
+        return self.before.circuit.views
 
     def previous(self, name: str) -> int | None:
         """The previous index of a view, by its name now; None if it is new."""
@@ -195,12 +195,12 @@ class Comparison:
     # outputs
 
     @cached_property
-    def outputs(self) -> dict[str, int]:
-        return {node.handle: i for i, node in enumerate(self.now.circuit.nodes) if isinstance(node, Output)}
+    def outputs(self) -> Mapping[str, int]:
+        return self.now.circuit.outputs
 
     @cached_property
-    def outputs_before(self) -> dict[str, int]:
-        return {node.handle: i for i, node in enumerate(self.before.circuit.nodes) if isinstance(node, Output)}
+    def outputs_before(self) -> Mapping[str, int]:
+        return self.before.circuit.outputs
 
     def new_outputs(self) -> frozenset[int]:
         """The Outputs that get all content of their view, because the previous project does not write their topic."""

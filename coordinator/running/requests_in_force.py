@@ -29,7 +29,7 @@ _log = structlog.get_logger("coordinator.running.requests_in_force")
 
 
 class RequestsInForce:
-    """The owner of the stop or the pause that is in force in one run, from its claim to its end, and hands every other request to its owner.
+    """The stop or the pause that is in force in one run, from its claim to its end. Every other request is handed to its owner.
     `to_apply`: the change that the run was started with, which is asked for as soon as the workers run and no transition is under way."""
 
     def __init__(

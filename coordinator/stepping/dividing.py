@@ -36,8 +36,8 @@ TRIAL_ROWS_MIN = 1000
 
 
 class Dividing:
-    """The division of the steps of one run. `table_ends`: where the loads of batch tables end, and `table_limits` the bounds of a step that
-    reads them."""
+    """The division of the steps of one program in one run. `table_ends`: where the loads of batch tables end, and `table_limits` the bounds of a
+    step that reads them."""
 
     def __init__(
         self,

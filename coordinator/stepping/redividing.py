@@ -38,7 +38,7 @@ class Redivided(EngineError):
 
 
 class Redividing:
-    """The new divisions of the steps of one crew."""
+    """The new divisions of the steps of one program."""
 
     def __init__(self, kafka: KafkaSettings, writer: PipelineWriter, inputs: Inputs) -> None:
         self._kafka, self._writer, self._inputs = kafka, writer, inputs

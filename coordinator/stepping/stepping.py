@@ -88,7 +88,7 @@ class _StepThatRan:
 
 
 class Stepping:
-    """The divisions and steps of one crew."""
+    """The divisions and steps of one program, with one crew."""
 
     def __init__(
         self,

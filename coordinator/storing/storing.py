@@ -199,7 +199,7 @@ class Storing(LoopPart):
     # The parts of an upload
 
     def note_step(self, step: SettledStep) -> None:
-        """Checkpoints are stored, and no steps."""
+        """Nothing has to be noted: checkpoints are stored, and no steps."""
 
     def look(self, core: Core, crew: Crew) -> None:
         """Raises a fault of the crew or of a database, but none of the store."""

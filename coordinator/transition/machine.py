@@ -10,7 +10,7 @@
     Draining    the step with which everything has left                                 Clearing
     Clearing    ClearUnusedTables until nothing is left, a checkpoint, LogSettled       none
 
-LogTurn("abort") leads from Filling, Detached and Switching to Clearing. Nothing is due while steps switch or drain.
+LogTurn("abort") leads from Filling, Detached and Switching to Clearing. Apart from an abort, nothing is due while steps switch or drain.
 
 Which phase it is follows from the step log. The machine remembers only what the log cannot know: what users have asked for, and what is known
 in the present phase (findings.py), such as the request that is prepared, or how large the differences are. Its actions are for drained

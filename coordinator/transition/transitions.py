@@ -1,7 +1,7 @@
 """Carries out the actions of a transition, and answers users who ask for one.
 
 asked -> the transition is planned in the background, and refused before anything is recorded (preparation.py) -> LogTransition
-all is filled -> LookAtTopics, in the background -> MeasureWhatDiffers: what differs, and whether something obstacles the switch -> LogSwitch
+all is filled -> LookAtTopics, in the background -> MeasureWhatDiffers: what differs, and what stands in the way of the switch -> LogSwitch
 after the switch, or an abort -> ClearUnusedTables, a checkpoint -> LogSettled
 """
 

@@ -14,7 +14,8 @@ LATER = {"later": True}
 without it keep their fingerprint."""
 
 BESIDE = {"beside": True}
-"""The metadata of a field that the JSON form does not have by its name: what its value says by `recorded` stands beside the other fields."""
+"""The metadata of a field that the JSON form does not have by its name: what its value says by `recorded_parts` stands beside the other
+fields."""
 
 
 Column = int

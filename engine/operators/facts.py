@@ -1,7 +1,7 @@
 """What operators may know beside their inputs and their state.
 
-There is one `RunFacts` in a run, one `DivisionFacts` in a step, and one `StepFacts` in each step of a worker. All contexts of operators refer to
-them, so nothing in them is copied from node to node.
+There is one `RunFacts` for each program of a run, one `DivisionFacts` in a step, and one `StepFacts` in each step of a worker. All contexts of
+operators refer to them, so nothing in them is copied from node to node.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from io_kafka.formats.encodings import SchemaIds
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What is true in every step of a run. `numbers`: of each node (engine/model/numbers.py). `append_only[node][i]`: no change of the node's
-    input i can ever have a negative weight. `partitions`: the number of partitions of every output topic, by handle. `schema_ids`: the ids of
-    the schemas of the outputs that are written as Avro or Protobuf, by handle."""
+    """What is true in every step of a program. `numbers`: of each node (engine/model/numbers.py). `append_only[node][i]`: no change of the
+    node's input i can ever have a negative weight. `partitions`: the number of partitions of every output topic, by handle. `schema_ids`: the
+    ids of the schemas of the outputs that are written as Avro or Protobuf, by handle."""
 
     numbers: tuple[int, ...]
     append_only: Mapping[int, tuple[bool, ...]]
@@ -34,9 +34,9 @@ class RunFacts:
 @dataclass(frozen=True, kw_only=True)
 class DivisionFacts:
     """What the division of a step says to the operators of all workers. `number`: of the step. `filled`: the positions of the feeds of a
-    transition before and after the step; see `fed`. `clock_us`: the time of the step; None if no view reads the clock. `idle`: the sources that
-    watermarks leave out. `asks_border`: whether operators look through their whole state for the next border (Findings). It changes nothing of
-    what the step does, and no division records it."""
+    transition before and after the step; see StepFacts.fed_hashes. `clock_us`: the time of the step; None if no view reads the clock. `idle`:
+    the sources that watermarks leave out. `asks_border`: whether operators look through their whole state for the next border (Findings). It
+    changes nothing of what the step does, and no division records it."""
 
     number: int
     withholding: Withholding = NOTHING_WITHHELD

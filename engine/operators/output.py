@@ -44,7 +44,7 @@ from io_kafka.formats import OutputFormat, encode
 from io_kafka.formats.spec import Unwritable
 
 WITHHELD = 0
-"""The number of the trace of the changes that are kept while the output is held."""
+"""The number of the trace of the changes that are kept while the output is withheld."""
 
 OUTPUT_MESSAGES = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary())])
 
@@ -90,7 +90,7 @@ def _form(node: Output, delta: pa.Table, context: StepContext) -> OutputFormat:
 
 
 def _due(node: Output, delta: pa.Table, form: OutputFormat, context: StepContext) -> pa.Table:
-    """The change to write: nothing while the output is held, and all that was kept when it is released."""
+    """The change to write: nothing while the output is withheld, and all that was kept when it is released."""
     if node.handle not in context.step.division.withholding.outputs:
         return delta
     types = form.schema.types
@@ -99,7 +99,7 @@ def _due(node: Output, delta: pa.Table, form: OutputFormat, context: StepContext
     change = zset.consolidate(delta)
     if change.num_rows and not node.written.says_every_row:
         _look_for_rows_without_message(node, change, form, context)
-    if node.handle in context.step.division.withholding.held:
+    if node.handle in context.step.division.withholding.withheld:
         trace.append(as_rows(change), key.hashes(change))
         return zset.empty(types)
     kept = zset.consolidate(as_zset(trace.scan()))
@@ -220,8 +220,8 @@ def _arrange(node: Output, inputs: Sequence[Key | None]) -> Arrangement:
 
 
 def arrange_withheld(node: Output, colocation: Key | None, *, has_state: bool) -> Arrangement:
-    """The arrangement of an output that is held or released. `colocation`: of its input. `has_state`: whether the input is made in a stage with
-    state. Equal rows must meet, also of an append topic, because what is kept is one Z-set wherever it is kept."""
+    """The arrangement of an output that is withheld or released. `colocation`: of its input. `has_state`: whether the input is made in a stage
+    with state. Equal rows must meet, also of an append topic, because what is kept is one Z-set wherever it is kept."""
     together = _together(node)
     if has_state and colocation is not None and set(colocation) <= set(together):
         return Arrangement((None,), colocation)

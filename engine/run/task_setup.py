@@ -1,4 +1,4 @@
-"""What all workers of a run share, whichever step they run."""
+"""What all workers share in the steps of a program."""
 
 from __future__ import annotations
 

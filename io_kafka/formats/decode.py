@@ -1,4 +1,4 @@
-"""Messages of an input partition -> rows of the circuit's source, and the messages that were refused.
+"""Messages of an input topic -> rows of the circuit's source, and the messages that were refused.
 
     append                  the value is the row, of weight 1
     changelog without key   before -> weight -1, after -> weight +1; there is no state, so before is required

@@ -2,7 +2,7 @@
 same messages.
 
 append: one message per row. upsert: the value is the row, or null if the key has no row any more. changelog:
-`{"before":..,"after":..,"op":..}` with op c, u or d. The key is the JSON object of the key columns, or null if no key is
+`{"before":..,"after":..,"op":..}` with op c, u or d. The key has the key columns, in JSON or another `key.format`, or is null if no key is
 declared. A timestamp in it has microseconds if it needs them, because two rows of one key would be one row of a compacted topic. For the same
 reason it is in the output's pattern only if different values have different texts in that.
 

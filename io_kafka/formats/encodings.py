@@ -1,4 +1,4 @@
-"""How the bytes of a message are to be read, as plain data: one class for each format beside JSON.
+"""How the bytes of a message are read and written, as plain data: one class for each format beside JSON.
 
 `Encoding` is closed: each class has a descriptor in table.py. None stands for JSON. The classes pickle, and hold no connection.
 """

@@ -22,13 +22,13 @@ from io_kafka.formats.text_limits import TextLimit
 
 
 class FormatError(Fault):
-    """A declared table cannot be read or written as JSON. Names the handle, the column, and what to declare instead."""
+    """A declared table cannot be read or written. Names the handle, the column, and what to declare instead."""
 
     exit_code = ExitCode.PROJECT
 
 
 def check_type(handle: str, column: str, kind: pa.DataType) -> None:
-    """Raises FormatError for an Arrow type that Stepwell cannot read from or write to JSON."""
+    """Raises FormatError for an Arrow type that Stepwell cannot read from messages or write to them."""
     if pa.types.is_struct(kind):
         for index in range(kind.num_fields):
             check_type(handle, f"{column}.{kind.field(index).name}", kind.field(index).type)
@@ -44,7 +44,7 @@ def check_type(handle: str, column: str, kind: pa.DataType) -> None:
         or (pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"))
     ):
         raise FormatError(
-            f"{handle}: column {column} has type {kind}, which JSON messages cannot hold; declare another type"
+            f"{handle}: column {column} has type {kind}, which messages cannot hold; declare another type"
         )
 
 

@@ -51,8 +51,8 @@ class StepLimits:
 @dataclass(frozen=True)
 class Division:
     """The input of one step. `ranges` has every input partition once, in order of (topic, partition), also those with nothing to read,
-    because the next division starts where this one ends. Invariant of those that `divide` makes: at least one range is not empty. A step
-    without input writes output that needs none, releases outputs, or fills new nodes."""
+    because the next division starts where this one ends. Invariant of those that `divide` makes: at least one range is not empty. Why a
+    step without input may be due says Inputs in coordinator/stepping/inputs.py."""
 
     step: int
     ranges: tuple[OffsetRange, ...]

@@ -69,9 +69,9 @@ class DivisionRecord(RecordBase, PartWithLater):
         """Returns the same step over the same input with the same policy."""
         return self.with_policy(epoch, self.policy)
 
-    def with_counted(self, epoch: int, counted: tuple[int, ...], held: frozenset[str]) -> DivisionRecord:
-        """Returns the same step over the same input, which counts the error rows of these nodes. `held`: the outputs behind them."""
-        released = tuple(handle for handle in self.released if handle not in held)
+    def with_counted(self, epoch: int, counted: tuple[int, ...], withheld: frozenset[str]) -> DivisionRecord:
+        """Returns the same step over the same input, which counts the error rows of these nodes. `withheld`: the outputs behind them."""
+        released = tuple(handle for handle in self.released if handle not in withheld)
         again = self.with_epoch(epoch)
         return again.model_copy(update={"counted": counted, "released": released})
 

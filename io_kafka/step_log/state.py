@@ -12,8 +12,10 @@ them. So a log that was read to its end without an error is one that correct run
     ended(e): after whatever a run has done; only a claim follows it
 
     division(s) ----> division(s) over less input: its messages had more bytes than a step may have. Nothing of s was written,
-    and no state has seen it. A division after it is void, because it began where this one ended. Other input than a part of
-    the same is refused.
+    and no state has seen it. A division after it is void, because it began where this one ended.
+
+    division(s) ----> division(s) over more input, if s ends where a view has no answer (is_widening_of); or over less of what is read again
+    for new nodes (rereads_less_than). Any other input is refused.
 
     division(s) ----> division(s) that counts the error rows of more nodes: rows of s gave an error. Of a node that has no error rows after the
     last step, the next division counts none.

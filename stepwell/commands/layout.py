@@ -1,6 +1,6 @@
 """`stepwell layout`: which worker owns which part of the state, and how that is changed. See docs/layouts.md.
 
-`show` and `plan` read the step log if no service runs. `change` then makes the change itself.
+`show` asks the service, and reads the step log if none runs. `plan` reads the log in any case. `change` makes the change itself if none runs.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def end_text(status: Mapping[str, Any]) -> str:
     text = f"stopped before step {status['checkpoint_step']}, at a checkpoint; {status['rows']:,} rows read in this run"
     skipped = ", ".join(f"{handle}: {count:,}" for handle, count in sorted(status["skipped"].items()) if count)
     late = ", ".join(f"{view}: {count:,}" for view, count in sorted(status["late"].items()) if count)
-    text += f"; malformed messages left out, by source: {skipped}" if skipped else ""
+    text += f"; messages left out, by source: {skipped}" if skipped else ""
     return text + (f"; late rows left out, by view: {late}" if late else "")
 
 

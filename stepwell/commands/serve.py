@@ -1,6 +1,7 @@
 """The life of a service, from the start of its process to its last status.
 
     check the holder -> endpoint -> Spark -> circuit -> claim, recover, run -> checkpoint -> write the last status, remove the endpoint
+    with --hand-over: Spark and the circuit come first, and then the holder is asked to stop
 
 Spark starts beside the first two. So a second run, or a broker that is down, is reported without waiting for Spark.
 """

@@ -7,7 +7,7 @@ names what the user has seen of it (`key_of_project`), so that files which were 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -25,6 +25,7 @@ from coordinator.revisions.requests import (
     TurnTransition,
     second_transition,
 )
+from coordinator.revisions.turns import TurnName
 from coordinator.specification import PipelineSpec
 from coordinator.status import StatusBoard
 from stepwell.service.bodies import JsonAnswer, parts_of, validation_text
@@ -34,12 +35,7 @@ from stepwell.service.endpoint import APPLY_SECONDS_MAX, LAYOUT_SECONDS_MAX
 PlanFiles = Callable[[], PipelineSpec]
 """Plans the project as it is in the files now. Raises faults that name file and line."""
 
-TURNS: Mapping[str, TurnTransition] = {
-    "pause": TurnTransition("pause"),
-    "resume": TurnTransition("resume"),
-    "switch": TurnTransition("switch"),
-    "abort": TurnTransition("abort"),
-}
+TURNS: Mapping[str, TurnTransition] = {name: TurnTransition(name) for name in get_args(TurnName)}
 
 
 class ApplyBody(BaseModel):

@@ -18,7 +18,7 @@ POST /layout/pause /resume                stop and continue the change under way
 POST /layout/reverse /abort               move everything back, or nothing more
 GET  /revision                            the revision in force, the transition under way, and how the last one has ended
 POST /revision/apply                      plan the project's files, and begin the transition to what they define: {"hold": false,
-                                          "expect_plan": null}; both may be left out (revisions.py)
+                                          "expect_plan": null}; all may be left out (ApplyBody in revisions.py)
 POST /revision/pause /resume              stop and continue the filling of the transition under way
 POST /revision/switch /abort              end a hold, or take everything back
 

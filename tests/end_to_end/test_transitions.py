@@ -74,7 +74,7 @@ def test_a_view_gets_another_filter_and_a_new_view_comes(play: Playground) -> No
     play.check_steps(now)
 
 
-def test_what_needs_messages_again_is_refused(play: Playground) -> None:
+def test_an_abort_of_nothing_and_an_outdated_plan_are_refused(play: Playground) -> None:
     play.topic("orders", 2)
     play.send("orders", orders(0, 20))
     with play.running(play.resolve(project())) as run:

@@ -154,7 +154,7 @@ class Withheld:
             self.consumers.take(handle, messages)
 
     def _counting(self, nodes: frozenset[int]) -> Withholding:
-        return withholding_of(CIRCUIT, nodes, self.withholding.held - outputs_behind(CIRCUIT, nodes))
+        return withholding_of(CIRCUIT, nodes, self.withholding.withheld - outputs_behind(CIRCUIT, nodes))
 
 
 @settings(deadline=None, max_examples=40)
@@ -179,7 +179,7 @@ def test_a_topic_has_the_answer_of_the_last_step_in_which_all_rows_had_messages(
                 assert node in withheld.run.errors, f"{handle}: {missing} rows without a message"
                 assert withheld.run.errors[node].rows == missing and withheld.run.errors[node].example
         assert withheld.in_error == expected
-        for handle in HANDLES - withheld.withholding.held:
+        for handle in HANDLES - withheld.withholding.withheld:
             has[handle] = of_all[handle]
         assert withheld.consumers.topics == has
 
@@ -207,7 +207,7 @@ def held(
     node: Output, rows: Rows, errors: ErrorRows | None, store: DictStore | None = None, *, is_released: bool = False
 ) -> pa.Table:
     out = frozenset({"out"})
-    withholding = Withholding(released=out) if is_released else Withholding(held=out)
+    withholding = Withholding(released=out) if is_released else Withholding(withheld=out)
     context = context_of(node, store or DictStore(), errors=errors)
     run = replace(context.run, schema_ids={"out": ProtobufIds(7, None)})
     context = replace(

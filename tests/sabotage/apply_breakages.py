@@ -170,7 +170,7 @@ APPLIED = (
                 "if request.expect_revision is revision:",
             ),
         ),
-        ("tests/end_to_end/test_transitions.py::test_what_needs_messages_again_is_refused",),
+        ("tests/end_to_end/test_transitions.py::test_an_abort_of_nothing_and_an_outdated_plan_are_refused",),
     ),
     Breakage(
         "other-lines-are-the-same-project",

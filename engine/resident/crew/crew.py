@@ -2,9 +2,9 @@
 
     launch -> wait_for_candidates -> bind -> [remove, create] -> fence -> open -> join     recruiting.py has the tasks until they are bound
     steps.give, steps.collect | steps.pause                                                steps.py
-    checkpoints.freeze, begin_fold, folded                                                 checkpoints.py
-    slots.begin_weighing, begin_copying, give                                              slots.py
-    store.begin, store.poll; store.restore in place of create                              store.py
+    checkpoints.freeze, begin_fold, poll_folds                                             checkpoints.py
+    slots.begin_weighing, begin_copying, cut                                               slots.py
+    store.begin_upload, poll_upload; store.restore in place of create                              store.py
     stop; close in any case
 
     recruiting.recruit -> admit -> enter -> join          while steps run: workers that a rescale adds
@@ -211,7 +211,7 @@ class Crew:
         self.programs.catch_up(numbers, step)
 
     def leave(self, numbers: Iterable[int]) -> None:
-        """These workers, which have joined nobody, remove their databases and end."""
+        """These workers, which the placement no longer has, remove their databases and end."""
         for number in self._roster.ask_each(dict.fromkeys(sorted(numbers), Leave())):
             self._roster.remove(number)
             del self.disk_use[number]

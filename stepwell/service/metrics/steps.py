@@ -109,7 +109,7 @@ OF_STEPS = (
     Metric(
         "stepwell_skipped_messages_total",
         "counter",
-        "Malformed messages that were left out, with or without a dead letter.",
+        "Messages that were left out: malformed ones, with or without a dead letter, and those that say nothing of the table.",
         each(lambda seen: seen.status["skipped"]),
         labels=("source",),
         per="source",

@@ -84,7 +84,7 @@ def test_a_step_that_is_divided_again_counts_every_node_that_can_be_counted() ->
         record.ranges,
     )
     assert again.counts_more_than(record)
-    assert withholding_of_step(PLAN, again).held == {"tens", "counts"}
+    assert withholding_of_step(PLAN, again).withheld == {"tens", "counts"}
     assert withholding_of_step(PLAN, again).outputs == {"tens", "counts", "all"}
 
 
