@@ -114,7 +114,7 @@ def test_what_is_published_is_the_answer_of_the_last_step_that_had_one(history: 
         withholding = withheld.step(change, fails=any(number == IN_ERROR for number, _ in change))
         assert withheld.in_error == ({MAP} if wrong else frozenset())
         right = answer(Rows() if wrong else content)
-        for handle in HANDLES - withholding.held:
+        for handle in HANDLES - withholding.withheld:
             answered[handle] = right[handle] if handle != "all" else content
         assert withheld.published == answered
     assert withheld.counted == withheld.in_error

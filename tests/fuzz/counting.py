@@ -54,4 +54,4 @@ class CountingMachine(Machine):
         return frozenset(node for node, errors in self._errors.items() if not errors.is_nothing)
 
     def _counting(self, before: Withholding, nodes: frozenset[int]) -> Withholding:
-        return withholding_of(self.circuit, nodes, before.held - outputs_behind(self.circuit, nodes))
+        return withholding_of(self.circuit, nodes, before.withheld - outputs_behind(self.circuit, nodes))

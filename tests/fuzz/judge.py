@@ -301,7 +301,7 @@ class Judge:
                     self.tally.answers += 1
                     self.tally.rows += len(sparks)
                 types = resolved.types[view.name]
-                if view.name in folds and (errors is None or view.name not in errors.withheld[step].held):
+                if view.name in folds and (errors is None or view.name not in errors.withheld[step].withheld):
                     expect_equal(view, step, "the messages make", list(folds[view.name].rows()), sparks, types=types)
                 if view.name in story.contents[step]:
                     expect_equal(view, step, "a query reads", story.contents[step][view.name], sparks, types=types)
