@@ -226,7 +226,7 @@ def _published(task: WorkerStep, store: Store, index: int, node: Output, change:
         return
     if node.handle in task.step.division.withholding.outputs:
         table = table_of(task.run.numbers[index])
-        if node.handle in task.step.division.withholding.held:
+        if node.handle in task.step.division.withholding.withheld:
             _add(store, table, node.key, change)
             return
         kept = _added(store, table)
