@@ -169,7 +169,7 @@ class Comparing:
             elif index in self.found.kept:
                 for below in self._ends_below(index):
                     if self._is_changed(below):
-                        found[below, self._counterpart(below), "name", None].add(index)
+                        found[below, self._counterpart(below), self._as_readers_know(below), None].add(index)
         return found
 
     def _group_of_output(self, index: int, output: Output) -> Group | None:
@@ -185,6 +185,14 @@ class Comparing:
     def _is_changed(self, index: int) -> bool:
         node = self.now.nodes[index]
         return isinstance(node, View) and node.name in self.found.changed
+
+    def _as_readers_know(self, view: int) -> ColumnsBy:
+        """How kept readers of a changed view know its columns. If its own definition is equal, because what changed is below it, they know them by
+        their places, whatever they are called now (identity.py)."""
+        node, found = self.now.nodes[view], self.found
+        assert isinstance(node, View)
+        leaf = found.ids.leaves[node.name]
+        return "place" if found.was.views.get(leaf) == found.ids.views[leaf] else "name"
 
     def _counterpart(self, view: int) -> int | None:
         return counterpart(self.found, view)

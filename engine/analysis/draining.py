@@ -37,8 +37,10 @@ def _with_columns_now(before: Circuit, now: Circuit, difference: DifferencePlan)
     assert difference.previous is not None
     old, new = before.nodes[difference.previous], now.nodes[difference.view]
     assert isinstance(old, View) and isinstance(new, View)
-    positions = {column: position for position, column in enumerate(zip(new.names, new.types, strict=True))}
     key = unique_keys(before)[difference.previous]
+    if difference.columns_by == "place":
+        return key
+    positions = {column: position for position, column in enumerate(zip(new.names, new.types, strict=True))}
     found = None if key is None else [positions.get((old.names[column], old.types[column])) for column in key]
     return None if found is None or None in found else tuple(position for position in found if position is not None)
 

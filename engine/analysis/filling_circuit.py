@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from engine.analysis.comparing import Comparing, is_read_from_state
 from engine.analysis.filling import ColumnsBy, DifferencePlan, OutputTakenBack, Program
-from engine.analysis.history import Carry, Feed, Reread, content_kept, content_next, content_now
+from engine.analysis.history import Carry, Feed, Reread, content_next, content_now
 from engine.analysis.history_inputs import Growing, Taking, is_no_part, over_state
 from engine.analysis.release import freeze
 from engine.analysis.retraction import append_only_inputs
@@ -163,8 +163,9 @@ class _FillingCircuit:
         began."""
         comparing = self.comparing
         if view in comparing.found.kept:
-            take = content_kept(comparing.found, view)
-            return self._taking(COMPARE if is_read_from_state(take) else FILL).put(take)
+            node = comparing.now.nodes[view]
+            assert isinstance(node, View)
+            return self._old_content(comparing.found.kept[view], node, "place")
         if not comparing.is_readable(view):
             return self._young(view)
 

@@ -177,12 +177,22 @@ def content_next(found: ProjectMatch, index: int) -> Take:
     circuit = found.now.circuit
     every = {each: each for each in range(len(circuit.nodes))}
     behind = frozenset(i for i in found.kept if any(map(found.is_young, circuit.nodes[i].inputs)))
-    return _HistoryFinder(circuit, circuit, every, {}, behind=behind).take(index)
+    return _HistoryFinder(circuit, circuit, every, {}, behind=behind, otherwise=_filled_otherwise(found, behind)).take(
+        index
+    )
 
 
-def content_kept(found: ProjectMatch, index: int) -> Take:
-    """Where the content of a kept node is, which nothing young reads. `index`: that of now."""
-    return _HistoryFinder(found.now.circuit, found.previous.circuit, found.kept, {}).take(index)
+def _filled_otherwise(found: ProjectMatch, behind: frozenset[int]) -> frozenset[int]:
+    """The kept nodes behind a changed view whose former content a view of the previous project has stored, and no view of the next one. What
+    reads them is filled with that content, and until the switch the new content below them gives other rows."""
+    were = _stored_in(found.previous.circuit)
+    are = {below for below, view in _stored_in(found.now.circuit).items() if view not in behind}
+    return frozenset(i for i, before in found.kept.items() if i in found.disturbed and before in were and i not in are)
+
+
+def _stored_in(circuit: Circuit) -> dict[int, int]:
+    """By the index of a node, the view over it that stores its content."""
+    return {node.inputs[0]: index for index, node in circuit.nodes_of(View).items() if node.stored}
 
 
 def _beginning(found: ProjectMatch, new_outputs: Collection[int]) -> Iterator[int]:
@@ -196,7 +206,8 @@ def _beginning(found: ProjectMatch, new_outputs: Collection[int]) -> Iterator[in
 @dataclass
 class _HistoryFinder:
     """The search for the histories of the nodes of one circuit. `held`: the index in `previous` of each node of `circuit` whose state there
-    is. `behind`: the nodes of `previous` whose state is not that of their inputs yet."""
+    is. `behind`: the nodes of `previous` whose state is not that of their inputs yet. `otherwise`: the nodes that give other rows than those with
+    which their readers were filled."""
 
     circuit: Circuit
     previous: Circuit
@@ -204,11 +215,11 @@ class _HistoryFinder:
     unreadable: Mapping[str, str]
     frozen: Mapping[int, str] = field(default_factory=dict)
     behind: frozenset[int] = frozenset()
+    otherwise: frozenset[int] = frozenset()
     known: dict[int, Take] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        views = self.previous.nodes_of(View)
-        self._stored = {node.inputs[0]: i for i, node in views.items() if node.stored and i not in self.behind}
+        self._stored = {below: view for below, view in _stored_in(self.previous).items() if view not in self.behind}
 
     def take(self, index: int) -> Take:
         if index not in self.known:
@@ -226,6 +237,8 @@ class _HistoryFinder:
             return Feed(index, before)
         if before in self._stored:
             return Feed(index, self._stored[before])
+        if index in self.otherwise:
+            return NoHistory(index, ((OF_NO_SOURCE, "filled otherwise"),))
         if before in self.frozen:
             return NoHistory(index, ((OF_NO_SOURCE, self.frozen[before]),))
         below = tuple(map(self.take, node.inputs))

@@ -123,13 +123,22 @@ class _SwitchingCircuit:
     def _inputs(self, index: int, node: Node) -> tuple[int, ...]:
         comparing = self.comparing
         if isinstance(node, Output):
-            return (self._of_output(index, node.inputs[0]),)
+            return (self._together(node, self._of_output(index, node.inputs[0])),)
         if index in comparing.found.kept:
             return tuple(self._of_kept(index, below) for below in node.inputs)
         takes = comparing.histories.of.get(index)
         if takes is None:  # the node passes on what comes
             return tuple(self.raw[below] for below in node.inputs)
         return tuple(map(self.taking.put, takes))
+
+    def _together(self, output: Output, rows: int) -> int:
+        """A difference may take back a row that the view has again, on another worker. Both have to meet before an append topic, which has no
+        exchange of its own, because in all other steps its input only inserts."""
+        (view,) = output.inputs
+        if output.mode != "append" or view not in self.comparing.found.disturbed:
+            return rows
+        types = self.comparing.now.nodes[view].types
+        return self.into.once(Placed((rows,), types, tuple(range(len(types)))))
 
     def _of_kept(self, reader: int, below: int) -> int:
         comparing = self.comparing
