@@ -84,6 +84,12 @@ def _check_append(usual: Comparison, name: str) -> None:
             f"--append {name}=from-now: view {view.name} is not rebuilt, so the option has no effect.",
             "Leave the option out. `stepwell plan` shows what each output receives.",
         )
+    if output.inputs[0] in usual.receiving:
+        raise ChoiceRefused(
+            f"--append {name}=from-now: view {view.name} reads a view that is kept, and in the step of the switch this receives what differs "
+            "in a changed one. These rows belong to the past and cannot be left out.",
+            "Leave the option out. If the plan says that rows would have to be taken back, give the output another topic.",
+        )
 
 
 def _to_be_carried(usual: Comparison, handles: Collection[str]) -> dict[str, tuple[str, ...]]:

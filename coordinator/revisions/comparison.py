@@ -147,6 +147,24 @@ class Comparison:
     def is_changed(self, name: str) -> bool:
         return self.previous(name) is not None and self.found.is_young(self.views[name])
 
+    @cached_property
+    def receiving(self) -> frozenset[int]:
+        """The nodes that what differs in a changed view reaches in the step of the switch, through a kept node. What is filled with the new
+        content of the changed view does not receive it."""
+        receiving = set[int]()
+        for index, node in enumerate(self.now.circuit.nodes):
+            takes = self.histories.of.get(index)
+            if index in self.found.kept:
+                is_reached = index in self.found.disturbed
+            elif takes is None:
+                is_reached = not receiving.isdisjoint(node.inputs)
+            else:
+                read = (part.node for part in takes_within(takes) if isinstance(part, Feed | Young))
+                is_reached = not receiving.isdisjoint(read)
+            if is_reached:
+                receiving.add(index)
+        return frozenset(receiving)
+
     def members(self, view: int) -> tuple[int, ...]:
         """The nodes of a view's definition, and the view."""
         return (*definition_of(self.now.circuit, view).nodes, view)

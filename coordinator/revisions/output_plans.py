@@ -151,7 +151,7 @@ class _Output:
             refusal = self._refusal(
                 "append_over_event_time",
                 "what an append output over event time has written depends on how its messages were read, so it cannot be compared",
-                f"{self._append_from_now()}; or give it another topic",
+                "; or ".join([*self._append_from_now(), "give it another topic"]),
             )
             return self._plan("refused", "REFUSED", refusals=(refusal,))
         return self._plan(
@@ -162,8 +162,8 @@ class _Output:
 
     def _when_held(self, *, is_changed: bool) -> str:
         """When the switch is held, and the way out. The rows of a kept view that reads a changed one are computed in the step of the switch, and
-        cannot be left out."""
-        if not is_changed:
+        cannot be left out. The same holds of what a changed view receives of a kept one."""
+        if not is_changed or self.node.inputs[0] in self.comparison.receiving:
             return f"if {RETRACTS}, which is known in the step of the switch: then another topic is the way out"
         known = (
             "if its topic has rows of earlier messages, which --from-now takes back:"
@@ -178,8 +178,11 @@ class _Output:
         marks = comparison.before.marks.get(comparison.found.ids.leaves[name], {})
         return comparison.now.marks.get(name, {}) != marks
 
-    def _append_from_now(self) -> str:
-        return f"`--append {self.handle}=from-now`: it then gets {FROM_SWITCH}"
+    def _append_from_now(self) -> list[str]:
+        """The option as a way out; nothing if it is refused (chosen_comparison.py)."""
+        if self.node.inputs[0] in self.comparison.receiving:
+            return []
+        return [f"`--append {self.handle}=from-now`: it then gets {FROM_SWITCH}"]
 
     def _with_other_names(self, old: Output, change: ColumnsChange) -> OutputPlan:
         pairs = zip(old.names, self.node.names, strict=True)
@@ -239,7 +242,7 @@ class _Output:
         }[self.node.mode]
         ways = [*dict.fromkeys(each.way_out for each in obstacles), other]
         if self.node.mode == "append":
-            ways.append(self._append_from_now())
+            ways += self._append_from_now()
         reason = f"topic {self.topic} has rows with other columns: {_why(self._columns)}. {why}"
         yield self._refusal("other_format", reason, "; or ".join([ways[0], *(_in_sentence(way) for way in ways[1:])]))
 

@@ -19,7 +19,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from engine.analysis.column_names import input_names, with_names
-from engine.analysis.withholding import countable, outputs_behind, outputs_by_number, views_behind, withholding_of
+from engine.analysis.withholding import (
+    countable,
+    outputs_behind,
+    outputs_by_number,
+    outputs_written_again,
+    views_behind,
+    withholding_of,
+)
 from engine.errors import DataError
 from engine.model.circuit import Output, View
 from engine.model.numbers import NumberedCircuit
@@ -35,8 +42,11 @@ class ViewsInError(DataError):
 
 
 def can_count(numbered: NumberedCircuit, log: StepLogState, record: DivisionRecord, fault: DataError) -> bool:
-    """Whether the step can count the rows that gave this error, instead of ending. A step that is replayed counts what it counted before."""
+    """Whether the step can count the rows that gave this error, instead of ending. A step that is replayed counts what it counted before. The
+    step of a switch in which an output writes all rows once more cannot, because it would withhold that output: the switch is held."""
     if not fault.is_of_rows or fault.place is not None or fault.node is None or record.step < log.steps:
+        return False
+    if record.step == log.revisions.switch_step and outputs_written_again(numbered.circuit):
         return False
     return numbered.numbers[fault.node] not in record.counted and fault.node in countable(numbered.circuit)
 

@@ -187,8 +187,8 @@ class Comparing:
         return isinstance(node, View) and node.name in self.found.changed
 
     def _as_readers_know(self, view: int) -> ColumnsBy:
-        """How kept readers of a changed view know its columns. If its own definition is equal, because what changed is below it, they know them by
-        their places, whatever they are called now (identity.py)."""
+        """How kept readers of a changed view know its columns. If its own definition is equal, because what changed is below it, they know them
+        by their places, whatever they are called now (identity.py)."""
         node, found = self.now.nodes[view], self.found
         assert isinstance(node, View)
         leaf = found.ids.leaves[node.name]

@@ -205,8 +205,8 @@ def _beginning(found: ProjectMatch, new_outputs: Collection[int]) -> Iterator[in
 
 @dataclass
 class _HistoryFinder:
-    """The search for the histories of the nodes of one circuit. `held`: the index in `previous` of each node of `circuit` whose state there
-    is. `behind`: the nodes of `previous` whose state is not that of their inputs yet. `otherwise`: the nodes that give other rows than those with
+    """The search for the histories of the nodes of one circuit. `held`: the index in `previous` of each node of `circuit` whose state there is.
+    `behind`: the nodes of `previous` whose state is not that of their inputs yet. `otherwise`: the nodes that give other rows than those with
     which their readers were filled."""
 
     circuit: Circuit

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.model.circuit import Circuit, Output, View
+from engine.model.filling import Placed, WrittenAgain
 from engine.model.numbers import NumberedCircuit
 from engine.model.withholding import NOTHING_WITHHELD, Withholding
 from engine.operators.table import operator_of
@@ -35,6 +36,17 @@ def outputs_by_number(plan: NumberedCircuit, behind: Iterable[int] | None = None
     handles = None if behind is None else outputs_behind(plan.circuit, plan.indices(behind))
     outputs = ((plan.numbers[index], node.handle) for index, node in plan.circuit.nodes_of(Output).items())
     return {number: handle for number, handle in outputs if handles is None or handle in handles}
+
+
+def outputs_written_again(circuit: Circuit) -> frozenset[str]:
+    """The handles of the outputs that write all rows of their view once more in this program. Such an output cannot be withheld: a row that
+    replaces a former message would be kept and might be gone before it is written, and nothing would say that the former one is gone too."""
+
+    def is_written_again(index: int) -> bool:
+        node = circuit.nodes[index]
+        return isinstance(node, WrittenAgain) or (isinstance(node, Placed) and is_written_again(node.inputs[0]))
+
+    return frozenset(node.handle for node in circuit.nodes_of(Output).values() if is_written_again(node.inputs[0]))
 
 
 def views_behind(circuit: Circuit, nodes: Iterable[int]) -> frozenset[str]:

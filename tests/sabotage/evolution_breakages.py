@@ -16,7 +16,7 @@ REREADING, OUTPUTS = "coordinator/revisions/rereadable.py", "coordinator/revisio
 TEST_PLANNED = "tests/stepwell/test_planned.py"
 COPIES = "tests/engine/test_filling.py::test_a_view_that_copies_a_changed_one_does_not_hold_its_new_content"
 FED = "tests/engine/test_descriptors.py::test_an_output_that_is_fed_from_state_changes_only_with_the_state"
-STORED_IS_FED = "        if before in self._stored:\n            return Feed(index, self._stored[before])\n        if before in self.frozen"
+STORED_IS_FED = "        if before in self._stored:\n            return Feed(index, self._stored[before])\n        if index in self.otherwise"
 TEST_FED, TEST_TRACE = "tests/engine/test_fed.py", "tests/engine/test_trace.py"
 KINDS_FED = f"{TEST_FED}::test_what_is_fed_from_state_is_the_sum_of_all_changes"
 ODD_FED = f"{TEST_FED}::test_what_is_fed_from_state_is_that_sum_for_unusual_rows"
@@ -357,7 +357,7 @@ EVOLUTION = (
         "stored-views-are-not-fed-from",
         "What a view has stored is not used, so messages are read again that may have expired.",
         "state goes first",
-        (Edit(HISTORY, STORED_IS_FED, "        if before in self.frozen"),),
+        (Edit(HISTORY, STORED_IS_FED, "        if index in self.otherwise"),),
         (f"{TEST_HISTORY}::test_a_new_view_over_a_node_of_every_kind_has_a_history",),
     ),
     Breakage(

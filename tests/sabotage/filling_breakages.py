@@ -171,4 +171,59 @@ FILLING = (
         ),
         (f"{TESTS}::test_an_output_that_goes_on_with_another_view_gets_what_differs",),
     ),
+    Breakage(
+        "a-kept-view-gives-its-new-content",
+        "A kept view over a changed one gives its new content to a new topic, to which the switch adds the difference.",
+        FILLED,
+        (
+            Edit(
+                FILLING_CIRCUIT,
+                "        if view in comparing.found.kept:\n            node =",
+                "        if view in ():\n            node =",
+            ),
+        ),
+        ("tests/end_to_end/test_changes_below_kept_views.py::test_readers_have_the_new_answer_once[3]",),
+    ),
+    Breakage(
+        "filled-with-one-content-and-compared-with-another",
+        "What is filled from a view that is dropped is compared with the new content that is computed below it.",
+        FILLED,
+        (Edit("engine/analysis/history.py", "        if index in self.otherwise:\n", "        if index in ():\n"),),
+        ("tests/end_to_end/test_changes_below_kept_views.py::test_readers_have_the_new_answer_once[3]",),
+    ),
+    Breakage(
+        "rebuilt-views-by-the-names-of-now",
+        "A view that is rebuilt because of what is below it is compared by names that have changed.",
+        FILLED,
+        (
+            Edit(
+                COMPARING,
+                'return "place" if found.was.views.get(leaf) == found.ids.views[leaf] else "name"',
+                'return "name"',
+            ),
+        ),
+        ("tests/end_to_end/test_changes_below_kept_views.py::test_readers_have_the_new_answer_once[3]",),
+    ),
+    Breakage(
+        "written-again-although-withheld",
+        "An output that is withheld writes all rows once more at the switch, and a row that is gone before it is released leaves its message.",
+        FILLED,
+        (Edit("coordinator/transition/switch_obstacles.py", "        found += self._why_not_written_again()\n", ""),),
+        (
+            "tests/coordinator/transition/test_switch_obstacles.py::test_an_output_that_is_withheld_cannot_write_all_rows_once_more[False]",
+        ),
+    ),
+    Breakage(
+        "append-from-now-through-a-kept-view",
+        "`--append OUTPUT=from-now` is accepted where old rows come through a kept view.",
+        FILLED,
+        (
+            Edit(
+                "coordinator/revisions/chosen_comparison.py",
+                "    if output.inputs[0] in usual.receiving:\n",
+                "    if output.inputs[0] in ():\n",
+            ),
+        ),
+        ("tests/stepwell/test_choices.py::test_what_comes_through_a_kept_view_cannot_be_left_out",),
+    ),
 )

@@ -28,6 +28,7 @@ from stepwell.cli import app
 from stepwell.commands.choices import body_of
 from stepwell.commands.transition_text import options_text
 from tests.stepwell.lowering.projects import Workbench
+from tests.stepwell.lowering.projects import output as made_output
 from tests.stepwell.test_planned import (
     INPUTS,
     PER_PARTITION,
@@ -282,6 +283,26 @@ def test_a_changelog_without_a_key_is_counted_whole(spark: SparkSession) -> None
     (refusal,) = plan_change(before, now, gone(facts_of(before))).refusals
     assert refusal.code == "expired_input" and "--from-now" not in refusal.way_out
     assert "stepwell run --full-refresh" in refusal.way_out
+
+
+def test_what_comes_through_a_kept_view_cannot_be_left_out(spark: SparkSession) -> None:
+    """In the step of the switch the kept view passes on what differs in the changed one below it, which is of the past."""
+
+    def project(bound: int, longest: int, kept: str = "SELECT id, delay FROM below WHERE delay < 900") -> PlanDocument:
+        bench = Workbench(spark).source("flights", "id bigint, carrier string, delay int, ts timestamp")
+        bench.view("below", f"SELECT id, delay FROM flights WHERE delay > {bound}").view("kept", kept)
+        query = f"SELECT id FROM kept WHERE delay < {longest}"
+        return document_of_bench(bench.view("late", query, output=made_output("late", "append")), {})
+
+    chosen, before = Chosen(append_from_now=("late",)), project(60, 800)
+    facts = facts_of(before)
+    with pytest.raises(ChoiceRefused, match="reads a view that is kept, and in the step of the switch this receives"):
+        plan_change(before, project(30, 700), facts, chosen)
+    advised = output(plan_change(before, project(30, 700), facts), "late").receives
+    assert "another topic is the way out" in advised and "--append" not in advised
+    for now in (project(60, 700), project(30, 700, "SELECT id, delay FROM below WHERE delay < 950")):
+        assert output(plan_change(before, now, facts, chosen), "late").kind == "from_switch"
+        assert "--append late=from-now" in output(plan_change(before, now, facts), "late").receives
 
 
 def test_an_append_output_that_gets_what_comes_needs_no_history(spark: SparkSession) -> None:

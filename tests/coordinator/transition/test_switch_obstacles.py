@@ -15,7 +15,7 @@ from coordinator.transition.switch_obstacles import SwitchObstacles, views_put_i
 from engine.analysis.numbering import numbers_of
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Mode, Output, View
-from engine.model.filling import Switched
+from engine.model.filling import Placed, Switched, WrittenAgain
 from engine.model.numbers import NumberedCircuit
 from engine.model.rows import Distinct, Source
 from engine.resident.messages import Size
@@ -71,7 +71,7 @@ class Documents(SimpleNamespace):
             facts=lambda intent: FACTS,
             plan_of=lambda revision: document(before),
             plan_of_next=lambda intent: document(now),
-            switching=lambda intent: SimpleNamespace(circuit=SimpleNamespace(nodes=SWITCHED), numbers=(20, 21)),
+            switching=lambda intent: NumberedCircuit(Circuit(SWITCHED), (20, 21)),
         )
 
 
@@ -90,6 +90,7 @@ def reasons(
     log = SimpleNamespace(
         counted=tuple(counted),
         errors=tuple(SimpleNamespace(node=number, example="DIVIDE_BY_ZERO") for number in errors),
+        nodes_in_error=frozenset(errors),
     )
     phase = SimpleNamespace(intent=SimpleNamespace(choices=Choices(hold=False, gradual=gradual)), before=None)
     obstacles = SwitchObstacles(course or Documents(same, same), log, phase)  # type: ignore[arg-type]
@@ -101,6 +102,18 @@ NOTHING = (Size(come=0, gone=0), Size(come=0, gone=0))
 
 def test_nothing_holds_a_switch_that_takes_back_what_may_be_taken_back() -> None:
     assert reasons((Size(come=5, gone=0), Size(come=5, gone=5))) == []
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_an_output_that_is_withheld_cannot_write_all_rows_once_more(is_elsewhere: bool) -> None:
+    same = project("upsert", output=3)
+    course = Documents(same, same)
+    rows = (Source((), ROW, "in"), WrittenAgain((0,), ROW, (0,)), *([Placed((1,), ROW, (1,))] if is_elsewhere else []))
+    output = Output((len(rows) - 1,), (), "sums", "upsert", ("k", "n"), (0,))
+    course.switching = lambda intent: NumberedCircuit(Circuit((*rows, output)), tuple(range(20, 21 + len(rows))))
+    assert reasons(NOTHING, course=course) == []
+    (why,) = reasons(NOTHING, course=course, errors=[20], accepts_errors=True)
+    assert "output sums has other columns and so writes all rows once more" in why
 
 
 def test_what_topics_say_holds_a_switch() -> None:
