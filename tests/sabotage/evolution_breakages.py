@@ -775,7 +775,7 @@ EVOLUTION = (
         "a-copy-tells-what-a-changed-view-is",
         "The new content of a changed view is read from a kept copy of it, which has the former one until the switch.",
         "a changed project is as a fresh run of it",
-        (Edit("engine/analysis/history.py", " and i not in self.behind", ""),),
+        (Edit("engine/analysis/history.py", " if view not in self.behind", ""),),
         (
             f"{COPIES}[aggregate-None-hash(c0) % 3 <> 0]",
             f"{COPIES}[stream-hash(c0) % 3 <> 0-None]",

@@ -172,19 +172,6 @@ FILLING = (
         (f"{TESTS}::test_an_output_that_goes_on_with_another_view_gets_what_differs",),
     ),
     Breakage(
-        "a-kept-view-gives-its-new-content",
-        "A kept view over a changed one gives its new content to a new topic, to which the switch adds the difference.",
-        FILLED,
-        (
-            Edit(
-                FILLING_CIRCUIT,
-                "        if view in comparing.found.kept:\n            node =",
-                "        if view in ():\n            node =",
-            ),
-        ),
-        ("tests/end_to_end/test_changes_below_kept_views.py::test_readers_have_the_new_answer_once[3]",),
-    ),
-    Breakage(
         "filled-with-one-content-and-compared-with-another",
         "What is filled from a view that is dropped is compared with the new content that is computed below it.",
         FILLED,
