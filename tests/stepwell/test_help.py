@@ -129,7 +129,7 @@ def test_the_last_line_of_a_run_says_what_was_left_out() -> None:
     assert end_text(status) == "stopped before step 7, at a checkpoint; 12,345 rows read in this run"
     status |= {"skipped": {"orders": 1200, "b": 0, "a": 3}, "late": {"v": 2}}
     assert end_text(status).endswith(
-        "read in this run; malformed messages left out, by source: a: 3, orders: 1,200; late rows left out, by view: v: 2"
+        "read in this run; messages left out, by source: a: 3, orders: 1,200; late rows left out, by view: v: 2"
     )
 
 
