@@ -159,8 +159,8 @@ class _FillingCircuit:
         self.into.add(Difference((nothing, rows), view.types, key), taken.number)
 
     def _new_content(self, view: int) -> int:
-        """By feeds that begin when all is filled, if state has the content. Otherwise it is all that the view, or its twin, has put out since it
-        began."""
+        """A kept view has its former content until the switch. That of a young one comes by feeds that begin when all is filled, if state has
+        it. Otherwise it is all that the view, or its twin, has put out since it began."""
         comparing = self.comparing
         if view in comparing.found.kept:
             node = comparing.now.nodes[view]

@@ -146,7 +146,7 @@ def histories(
 ) -> Histories:
     """`unreadable`: by handle, why the messages of a source cannot be read again. `new_outputs`: the Outputs that get all content of their view,
     because the previous project did not write their topic. `passing`: young views that nobody needs the content of. `carried`: by table, the
-    previous index of the previous one of which it is made."""
+    previous index of the table of which it is made."""
     nodes = found.now.circuit.nodes
     finder = _HistoryFinder(found.now.circuit, found.previous.circuit, found.kept, unreadable)
     of: dict[int, tuple[Take, ...]] = {}

@@ -33,9 +33,7 @@ def refuse_lost_column(plan: TreeNode, identifier: int) -> None:
 
 def _may_put_out(node: TreeNode, identifier: int) -> bool:
     if node.kind in _LISTS:
-        return any(
-            "exprId" in tree.fields and expression_id(tree) == identifier for tree in trees_in(node[_LISTS[node.kind]])
-        )
+        return any(_has_id(tree, identifier) for tree in trees_in(node[_LISTS[node.kind]]))
     if any(_may_put_out(child, identifier) for child in node.children):
         return True
     return node.kind not in _DEFINE_NOTHING and bool(_occurrences(node, identifier))
@@ -45,6 +43,8 @@ def _occurrences(node: TreeNode, identifier: int) -> list[TreeNode]:
     """The attributes and aliases with this id in the expressions of a plan node itself."""
     below = {id(child) for child in node.children}
     own = (tree for tree in trees_in(node.fields.values()) if id(tree) not in below)
-    return [
-        each for tree in own for each in tree.walk() if "exprId" in each.fields and expression_id(each) == identifier
-    ]
+    return [each for tree in own for each in tree.walk() if _has_id(each, identifier)]
+
+
+def _has_id(tree: TreeNode, identifier: int) -> bool:
+    return "exprId" in tree.fields and expression_id(tree) == identifier

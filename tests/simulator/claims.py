@@ -1,4 +1,4 @@
-"""Who holds the pipeline of a world, as the claims in its log say."""
+"""The run that holds the pipeline of a world, as the claims in its log say."""
 
 from __future__ import annotations
 

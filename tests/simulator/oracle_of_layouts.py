@@ -88,7 +88,7 @@ class LayoutOracle:
         self.owners[version] = owners
 
     def owners_of_complete(self, version: Version) -> Owners:
-        """Returns the owners of a version that is complete, who cover all slots once."""
+        """Returns the owners of a version that is complete. They cover all slots once."""
         assert version in self.intended, f"{version} is complete without having been intended"
         owners = self.owners[version]
         covered = sorted(span for _, spans in owners.values() for span in spans)
