@@ -32,6 +32,7 @@ QUERIES = {
     "ORDER BY": "SELECT * FROM best_customers ORDER BY total DESC",
     "GROUP BY": "SELECT country, sum(orders) FROM revenue GROUP BY country ORDER BY 1",
 }
+"""The first needs no Spark (inspection/plain_query.py)."""
 
 
 def runs(bench: Bench, *, quick: bool) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:

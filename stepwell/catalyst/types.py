@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.types import DataType, StructType
 
 from base.text.months import MONTH, YEAR, YEAR_TO_MONTH
 from base.text.type_names import sql_type
 from base.text.variants import FIELD, VARIANT
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType  # takes a fifth of a second, and queries without Spark need it not
 
 
 class UnsupportedType(ValueError):
@@ -180,8 +182,10 @@ def arrow_schema(schema: str | StructType | dict[str, Any]) -> pa.Schema:
     """The columns of a table. A string is DDL ("a INT, b STRING NOT NULL"), which Spark parses; this needs an active session. A
     dict is the content of `StructType.json`. NOT NULL of a column is kept, because messages are checked against it."""
     if isinstance(schema, str):
+        from pyspark.sql.types import StructType
+
         schema = StructType.fromDDL(schema)
-    plain = schema.jsonValue() if isinstance(schema, DataType) else schema
+    plain = schema if isinstance(schema, dict) else schema.jsonValue()
     return pa.schema(
         [pa.field(field["name"], arrow_type(field["type"]), nullable=field["nullable"]) for field in plain["fields"]]
     )

@@ -1,8 +1,9 @@
 """`stepwell query`: Spark SQL over the kept views, as of the last checkpoint. In local mode it works with and without a running service; on a
 cluster the service's workers have the databases, so it must run. It must run too for the views of the next revision (--next).
 
-A service that runs has a process in which Spark has started already (query_keeper.py), and is asked first. Whatever it does not answer, the
-command answers by itself (query_here.py). This module loads neither Spark nor the engine, because an answer of the service needs none.
+A query that computes nothing is answered without Spark (query_plain.py). With any other, a service that runs is asked first: it has a process
+in which Spark has started already (query_keeper.py). Whatever it does not answer, the command answers by itself (query_here.py). This module
+loads neither Spark nor the engine, because an answer of the service needs none.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from stepwell.commands.common import JsonOption, SetOption, SpecOption, note, project_of, report_faults, show
+from stepwell.inspection.plain_query import plain_query
 from stepwell.inspection.query_errors import NoState, QueryError
 from stepwell.inspection.query_request import Found, QueryRequest
 from stepwell.planning.query_key import query_key
+from stepwell.project.loading import Project
 from stepwell.service.client import ControlClient, NotRunning, RevisionRefused
 
 ROWS_DEFAULT = 1000
@@ -55,7 +58,7 @@ def query(
             client.endpoint()  # without a service there is no answer, and Spark need not start
         asked = QueryRequest(sql, limit, of_next=of_next, as_json=as_json)
         key = query_key(project)
-        found = _of_service(client, asked, key)
+        found = _without_spark(project, asked, key) or _of_service(client, asked, key)
         if found is None:
             from stepwell.commands.query_here import ask_here  # takes more than a second
 
@@ -67,6 +70,16 @@ def query(
                 + _as_of(found["step"], found["checkpoint"])
                 + (f"; more than {limit} rows, see --limit" if found["more"] else "")
             )
+
+
+def _without_spark(project: Project, asked: QueryRequest, key: str | None) -> Found | None:
+    """The answer to a query that needs no Spark; None if it may need it, or if the databases are on other hosts."""
+    plain = None if asked.of_next or project.on_cluster else plain_query(asked.sql)
+    if plain is None:
+        return None
+    from stepwell.commands.query_plain import ask_plainly  # loads the engine
+
+    return ask_plainly(project, key, asked, plain)
 
 
 def _of_service(client: ControlClient, asked: QueryRequest, key: str | None) -> Found | None:

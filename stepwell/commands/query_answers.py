@@ -19,6 +19,7 @@ from stepwell.inspection import query as queries
 from stepwell.inspection.query_request import Found, QueryRequest
 from stepwell.inspection.query_rows import collect_rows
 from stepwell.lowering.driver import lower
+from stepwell.planning.kept_circuit import keep_circuit
 from stepwell.planning.kept_definitions import KeptDefinitions
 from stepwell.planning.kept_folder import KeptFolder
 from stepwell.planning.plans import ResolvedProject, ResolvedView
@@ -74,6 +75,7 @@ class Answers:
         if self._key is not None and self._project.state_folder.is_dir():
             self._folder.put(self._key, KeptViews.of(resolved, circuit))
             self._folder.save(is_whole=True)
+            keep_circuit(self._project, self._key, circuit)
         return resolved, circuit
 
 

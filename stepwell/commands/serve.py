@@ -46,8 +46,10 @@ from stepwell.commands.missing_inputs import make_missing_inputs
 from stepwell.commands.query_keeper import QueryKeeper
 from stepwell.commands.spark import StartingSpark
 from stepwell.planning.files_now import forget_modules, project_now
+from stepwell.planning.kept_circuit import keep_circuit
 from stepwell.planning.kept_plan import PlanCheck, content_key, read_plan, write_plan
 from stepwell.planning.pipeline import NOTHING_PLANNED, PlannedProject, pipeline_spec, plan_project
+from stepwell.planning.query_key import query_key
 from stepwell.planning.sharding import policies_of
 from stepwell.project.loading import Project
 from stepwell.service.holder import wait_until_claimable
@@ -263,13 +265,15 @@ def _plan(
     def is_due() -> bool:
         return board.show()["phase"] in ("run", "paused")
 
-    key = content_key(project)
+    key, query = content_key(project), query_key(project)
     kept = read_plan(project, key) if may_be_kept else None
     if kept is not None:
+        keep_circuit(project, query, kept.circuit)
         check = PlanCheck(project, kept, definitions.plan_afresh, is_due, lambda: requests.ask("stop"), key=key)
         return kept, check
     plan = definitions.plan()
     write_plan(project, key, plan)
+    keep_circuit(project, query, plan.circuit)
     return plan, nullcontext()
 
 

@@ -1,54 +1,32 @@
 """Spark SQL over the kept views, as of the last checkpoint.
 
-Guarantees: all views of one answer belong to one checkpoint, which is the same on every worker, and the answer says which. Nothing is
-written and no database is fenced, so a query of databases on this host works with and without a running service. State of another circuit is
-never read.
+Guarantees: all views of one answer belong to one checkpoint, and the answer says which. Nothing is written. State of another circuit is never
+read.
 
-How it works: the committed layers of the databases are read, each in one transaction. If they are on other hosts, the workers of the running
-service read them (coordinator/checkpoints/view_queries.py). While a checkpoint is being folded, the workers have
-different versions for a moment. In this case all are read again. Only the views that the query names are read. To find them, the query is
-first analysed over empty views.
-
-Which databases count: those whose owned slots, at one version, are all slots once. `circuit.json` names the workers of the last settled layout.
-While the layout changes, others may own slots, and a run that goes on after a crash removes the databases of those that own none any more.
+How it works: the databases of this host are read (view_contents.py). If they are on other hosts, the workers of the running service read them
+(coordinator/checkpoints/view_queries.py). Only the views that the query names are read. To find them, the query is first analysed over empty
+views.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from base.slots import why_no_partition
 from base.text.type_names import quote_for_spark
 from base.version import VersionId
-from coordinator.starting.project.same_project import check_same_circuit
-from coordinator.starting.workers.circuit_file import StateOwner, read_owner
-from engine.analysis.marking import marked_circuit
-from engine.analysis.release import computed_otherwise, freeze
-from engine.analysis.stages import plan_stages
 from engine.model.circuit import Circuit, View
-from engine.run.contents import WorkerContents, read_views
 from stepwell.catalyst.analysed import CLASS
-from stepwell.errors import StepwellError, did_you_mean
+from stepwell.errors import did_you_mean
 from stepwell.inspection.interval_rows import frame_of
-from stepwell.inspection.query_errors import NoState, QueryError, ReadsElsewhere
+from stepwell.inspection.query_errors import QueryError, ReadsElsewhere
+from stepwell.inspection.view_contents import ReadViews, StateHere
 from stepwell.planning.batch_tables import BATCH_KINDS, STREAM_KINDS
 from stepwell.planning.plans import ResolvedProject, ResolvedView
 from stepwell.project.definitions import quiet_spark
-from storage.errors import NoDatabase
-from storage.host_folder import HostFolder
-
-FOLD_SECONDS_MAX = 30.0
-"""The time for the workers to reach the same version. A fold takes well under a second if states are small, and seconds if they are large."""
-
-LOOK_SECONDS = 0.05
 
 FEW_BYTES_MAX = 4 << 20
 """The bytes of the views that a query reads, up to which it is small. Spark needs less than a second for it, and most of that for what makes
@@ -67,9 +45,6 @@ _COMMANDS = (
 
 _ELSEWHERE = frozenset({*BATCH_KINDS, *STREAM_KINDS})
 """The plan nodes that read files, or tables of Spark's catalogs."""
-
-ReadViews = Callable[[Sequence[str]], tuple[VersionId, list[pa.Table]]]
-"""Reads the content of the named views, all at the version that is returned with them. A row of weight n occurs n times."""
 
 
 @dataclass(frozen=True)
@@ -95,49 +70,9 @@ def query(
 ) -> QueryAnswer:
     """Runs `sql` over the kept views. `read_from` reads them; None stands for the databases on this host. `only_views`: anything else, such as
     a file, is not read. Raises QueryError, ReadsElsewhere, NoState, CircuitChanged, StorageError."""
-    folder = resolved.project.state_folder
-    owner = read_owner(folder)
-    if owner is None:
-        raise _no_state(resolved, folder)
-    circuit = _as_in_force(circuit, owner)
-    check_same_circuit(circuit, owner.fingerprint, owner.circuit)
-    runnable = freeze(circuit, computed_otherwise(circuit, owner.made_with))
-
-    def read_here(names: Sequence[str]) -> tuple[VersionId, list[pa.Table]]:
-        try:
-            return read_contents(folder, resolved.project.databases, runnable, owner.numbers, names)
-        except NoDatabase as gone:
-            raise _without_database(resolved, folder, gone) from None
-
+    state = StateHere.of(resolved.project, circuit)
     with quiet_spark():
-        return _answer(resolved, circuit, sql, read_from or read_here, only_views=only_views)
-
-
-def _without_database(resolved: ResolvedProject, folder: Path, gone: NoDatabase) -> StepwellError | NoDatabase:
-    """What to say of a database that a run has promised and that is not there."""
-    if resolved.project.settings.stepwell.store is not None:
-        return _no_state(resolved, folder)
-    if resolved.project.databases.names():
-        return gone
-    return NoState(
-        f"no database is in {folder} yet: the last run ended before it had made one",
-        "`stepwell run` makes the state. If there was one, `stepwell run` says what is missing.",
-    )
-
-
-def _no_state(resolved: ResolvedProject, folder: Path) -> NoState:
-    store = resolved.project.settings.stepwell.store
-    if store is None:
-        return NoState(f"there is no state in {folder}", "`stepwell run` makes it.")
-    return NoState(
-        f"there is no state in {folder}, or not all of it. A query does not read the checkpoint store, {store}.",
-        "`stepwell run` makes the state of what the store has, or of the input if it has nothing.",
-    )
-
-
-def _as_in_force(circuit: Circuit, owner: StateOwner) -> Circuit:
-    """The circuit of the files with the marks that its views have in the state."""
-    return marked_circuit(circuit, {view: marks for view, marks in owner.marks.items() if view in circuit.views})
+        return _answer(resolved, circuit, sql, read_from or state.read, only_views=only_views)
 
 
 def query_next(
@@ -164,69 +99,6 @@ def _answer(resolved: ResolvedProject, circuit: Circuit, sql: str, read: ReadVie
         frame = frame_of(session, table, views[name].schema.toNullable())
         frame.createOrReplaceTempView(quote_for_spark(views[name].name))
     return QueryAnswer(version, _analyse(session, sql))
-
-
-# Reading state
-
-
-def read_contents(
-    folder: Path, databases: HostFolder, circuit: Circuit, numbers: tuple[int, ...], names: Sequence[str]
-) -> tuple[VersionId, list[pa.Table]]:
-    """The views' content from all workers. `folder`: the project's, which names them. `numbers`: of the circuit's nodes. Raises NoDatabase if
-    one of them is gone and the others do not own all slots, and NoState if the workers do not reach the same version in time."""
-    planned = plan_stages(circuit)
-    read = partial(read_views, plan=planned, numbers=numbers, names=names, checks_errors=True)
-    deadline = time.monotonic() + FOLD_SECONDS_MAX
-    before: set[VersionId] | None = None
-    while True:
-        found, gone = _readable(folder, databases, read)
-        for version in sorted({part.version for part in found.values()}, reverse=True):
-            parts = [part for part in found.values() if part.version == version]
-            if why_no_partition({i: part.owned for i, part in enumerate(parts)}) is None:
-                _check_revision(folder, version)
-                return version, [pa.concat_tables(part.tables[i] for part in parts) for i in range(len(names))]
-        versions = {part.version for part in found.values()}
-        if gone is not None and (time.monotonic() > deadline or (len(versions) < 2 and versions == before)):
-            raise gone  # no fold is under way that would make the others whole
-        before = versions
-        if time.monotonic() > deadline:
-            shown = ", ".join(f"worker {worker}: step {part.version.step}" for worker, part in found.items())
-            raise NoState(
-                f"the workers stand at different checkpoints ({shown}): the last run ended while one was made",
-                "`stepwell run` brings them together again; `stepwell run --available-now` does, and ends.",
-            )
-        time.sleep(LOOK_SECONDS)
-
-
-def _check_revision(folder: Path, version: VersionId) -> None:
-    """Raises NoState if the version has the views of another project than `circuit.json` says: a transition has come between."""
-    owner = read_owner(folder)
-    if owner is not None and owner.until is not None and version.step > owner.until:
-        raise NoState(
-            f"the state at step {version.step} is that of the next revision, which began with step {owner.until}, and the last run ended before "
-            "it could say so",
-            "`stepwell run` goes on with it; `stepwell run --available-now` does, and ends.",
-        )
-
-
-def _readable(
-    folder: Path, databases: HostFolder, read: Callable[[Path], WorkerContents]
-) -> tuple[dict[str, WorkerContents], NoDatabase | None]:
-    """What each worker's database holds, and the fault of one that `circuit.json` names and that is not there."""
-    found: dict[str, WorkerContents] = {}
-    gone: NoDatabase | None = None
-    for name in sorted({*databases.names(), *_members(folder)}):
-        try:
-            found[name] = read(databases.databases / name)
-        except NoDatabase as fault:
-            if name in _members(folder):  # it has not left meanwhile
-                gone = fault
-    return found, gone
-
-
-def _members(folder: Path) -> tuple[str, ...]:
-    owner = read_owner(folder)
-    return () if owner is None else owner.databases
 
 
 # Naming views

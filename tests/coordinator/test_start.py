@@ -12,7 +12,7 @@ from base.common_version import NoCommonVersion
 from base.slots import SlotSet
 from base.version import EMPTY, VersionId
 from coordinator.starting.errors import CircuitChanged, StateLost
-from coordinator.starting.project.same_project import check_same_circuit
+from coordinator.starting.project.same_circuit import check_same_circuit
 from coordinator.starting.workers.bind_workers import StartFindings
 from coordinator.starting.workers.binding import Bound
 from coordinator.starting.workers.found_databases import ExpectedDatabases

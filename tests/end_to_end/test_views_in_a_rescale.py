@@ -27,7 +27,7 @@ from faults.points import Crash, CrashOrder, arm
 from io_kafka.step_log.layout_records import MoveStrategy, RescaleMode
 from stepwell.doctor.kafka import log_checks
 from stepwell.doctor.state import state_checks
-from stepwell.inspection import query
+from stepwell.inspection import view_contents
 from storage.database import Database
 from storage.errors import NoDatabase
 from tests.end_to_end import sums
@@ -51,7 +51,7 @@ def rows_of(resolved: Resolved) -> int:
     (view,) = [node.name for node in resolved.spec.circuit.nodes if isinstance(node, View) and node.kept]
     owner = read_owner(loaded.state_folder)
     assert owner is not None
-    _, (rows,) = query.read_contents(
+    _, (rows,) = view_contents.read_contents(
         loaded.state_folder, loaded.databases, resolved.spec.circuit, owner.numbers, [view]
     )
     return int(rows.num_rows)
@@ -141,7 +141,7 @@ def lose_one(resolved: Resolved, monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(waits) < 3, "it looks for a database that nobody will bring back"
 
     # The clock of the query alone, for other threads of the process sleep too.
-    monkeypatch.setattr(query, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(view_contents, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     with pytest.raises(NoDatabase, match="0001"):
         rows_of(resolved)
     level, found = told(resolved)

@@ -402,7 +402,13 @@ COORDINATOR = (
         "changed-circuit-accepted",
         "A changed project runs on the state of the former one.",
         "no silence",
-        (Edit(SAME_PROJECT, "    if fingerprint == circuit.fingerprint:\n", "    if fingerprint:\n"),),
+        (
+            Edit(
+                "coordinator/starting/project/same_circuit.py",
+                "    if fingerprint == circuit.fingerprint:\n",
+                "    if fingerprint:\n",
+            ),
+        ),
         (f"{END_TO_END}/test_fences.py::test_a_changed_project_is_told_by_its_view",),
     ),
     Breakage(

@@ -629,7 +629,7 @@ LAYOUT = (
         SILENCE,
         (
             Edit(
-                "stepwell/inspection/query.py",
+                "stepwell/inspection/view_contents.py",
                 "                gone = fault\n    return found, gone\n",
                 "                raise\n    return found, gone\n",
             ),
@@ -643,7 +643,7 @@ LAYOUT = (
         SILENCE,
         (
             Edit(
-                "stepwell/inspection/query.py",
+                "stepwell/inspection/view_contents.py",
                 "        if gone is not None and (time.monotonic() > deadline or (len(versions) < 2 and versions == before)):\n",
                 "        if gone is not None and time.monotonic() > deadline:\n",
             ),

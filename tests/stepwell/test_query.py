@@ -36,6 +36,7 @@ from examples.batch import TopicMessage, batch_answer, compare
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
 from stepwell.inspection import query as queries
+from stepwell.inspection import view_contents
 from stepwell.inspection.interval_rows import frame_of
 from stepwell.inspection.query import query
 from stepwell.inspection.query_errors import NoState, QueryError
@@ -233,21 +234,23 @@ def test_workers_at_different_versions_are_waited_for(auction: Auction, monkeypa
         Database.open(path, last, epoch=Term(9, 0).number, identity=Database.identity_of(path)) for path, _ in databases
     ]
     checkpointed(opened[0], later)
-    monkeypatch.setattr(queries, "FOLD_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(view_contents, "FOLD_SECONDS_MAX", 0.2)
     with pytest.raises(NoState, match="different checkpoints"):
-        queries.read_contents(folder, folder_of_databases, auction.circuit, owner.numbers, ["best"])
-    monkeypatch.setattr(queries, "FOLD_SECONDS_MAX", 60.0)
+        view_contents.read_contents(folder, folder_of_databases, auction.circuit, owner.numbers, ["best"])
+    monkeypatch.setattr(view_contents, "FOLD_SECONDS_MAX", 60.0)
     looked = threading.Event()
-    read_views = queries.read_views
+    read_views = view_contents.read_views
 
     def watched(*arguments: object, **named: object) -> object:
         looked.set()
         return read_views(*arguments, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(queries, "read_views", watched)
+    monkeypatch.setattr(view_contents, "read_views", watched)
     folding = threading.Thread(target=lambda: (looked.wait(), checkpointed(opened[1], later)))
     folding.start()
-    version, (best,) = queries.read_contents(folder, folder_of_databases, auction.circuit, owner.numbers, ["best"])
+    version, (best,) = view_contents.read_contents(
+        folder, folder_of_databases, auction.circuit, owner.numbers, ["best"]
+    )
     folding.join()
     assert version == later and best.num_rows == 2
 

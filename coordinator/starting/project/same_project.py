@@ -11,23 +11,18 @@ all that were read and written are in the log.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
-
-import xxhash
 
 from coordinator.revisions.continuing import continuing_numbers
 from coordinator.revisions.document import PlanDocument, Revision
-from coordinator.revisions.leaves import difference_text as changed_property
 from coordinator.revisions.leaves import differences, leaves_of
 from coordinator.revisions.loads import with_recorded_loads
 from coordinator.revisions.marks import with_marks_of
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import CircuitChanged, StateLost
 from coordinator.starting.project.release import refuse_other_release
-from engine.model.circuit import Circuit
-from io_kafka.formats.table import options_of_outputs
+from coordinator.starting.project.same_circuit import changed_views, check_same_circuit
 from io_kafka.step_log.former_formats import LeavesRecord
 from io_kafka.step_log.leaves import Leaves
 from io_kafka.step_log.state import StepLogState
@@ -65,7 +60,7 @@ def what_differs(files: PipelineSpec, recorded: PlanDocument) -> str:
     now = as_recorded(files, recorded)
     differs = list(differences(leaves_of(recorded), leaves_of(now)))
     if not differs and now.circuit.fingerprint != recorded.circuit.fingerprint:
-        differs = _changed_views(json.loads(recorded.circuit.to_json()), json.loads(now.circuit.to_json()))
+        differs = changed_views(json.loads(recorded.circuit.to_json()), json.loads(now.circuit.to_json()))
     return "; ".join(differs)
 
 
@@ -105,64 +100,6 @@ def unknown_topics(now: Leaves, state: StepLogState) -> Iterator[str]:
     for owner, what, name in (*of_sources, *of_outputs):
         if name not in state.topics:
             yield f"{owner}: {what} is {name}, which is none of the topics that the state belongs to ({known})"
-
-
-def check_same_circuit(circuit: Circuit, fingerprint: str, recorded: str) -> None:
-    """Raises CircuitChanged, which names what differs, unless `circuit` has this fingerprint. `recorded` is the recorded circuit's JSON."""
-    if fingerprint == circuit.fingerprint:
-        return
-    changed = _changed_views(json.loads(recorded), json.loads(circuit.to_json()))
-    raise CircuitChanged(
-        f"the project is not the one that the state belongs to; what differs: {', '.join(changed)}.",
-        "`stepwell plan` shows what the change would do, and `stepwell run --apply` makes it. `stepwell run --as-recorded` runs the project "
-        "without the change. `stepwell run --full-refresh` rebuilds the state.",
-    )
-
-
-def _changed_views(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
-    """The views, tables and outputs that differ in their own node or in any node below it. Of outputs also what the properties say."""
-
-    def digests_by_name(nodes: list[dict[str, Any]]) -> dict[str, str]:
-        digests: list[str] = []
-        result: dict[str, str] = {}
-        for node in nodes:
-            text = json.dumps({**node, "inputs": [digests[i] for i in node["inputs"]]}, sort_keys=True)
-            digests.append(xxhash.xxh3_128_hexdigest(text.encode()))
-            if node["kind"] in ("View", "Output", "Source"):
-                word = {"View": "view", "Output": "output", "Source": "source"}[node["kind"]]
-                result[f"{word} {node.get('name') or node.get('handle')}"] = digests[-1]
-        return result
-
-    old, new = digests_by_name(before), digests_by_name(after)
-    written, now = _write_options(before), _write_options(after)
-    changed = [
-        f"{name} ({'; '.join(_output_differences(written.get(name, {}), now.get(name, {}))) or 'changed'})"
-        for name in new
-        if name in old and old[name] != new[name]
-    ]
-    changed += [f"{name} (new)" for name in new if name not in old]
-    changed += [f"{name} (gone)" for name in old if name not in new]
-    return changed or ["the way Spark plans it (another version of Spark or of Stepwell)"]
-
-
-def _write_options(nodes: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
-    """How each output is written, by the names of its properties. The JSON form leaves out what has its default."""
-    found: dict[str, dict[str, str]] = {}
-    for node in nodes:
-        if node["kind"] == "Output":
-            found[f"output {node['handle']}"] = {
-                "mode": node["mode"],
-                "key": ", ".join(node["names"][column] for column in node["key"]),
-                "format": node.get("format", "json"),
-                "key.format": node.get("key_format") or "",
-                **{option.name: node.get(option.recorded, option.usual) for option in options_of_outputs()},
-                "columns": ", ".join(node["names"]),
-            }
-    return found
-
-
-def _output_differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    return [changed_property(name, before[name], now[name]) for name in before if before[name] != now[name]]
 
 
 def refuse_former(state: StepLogState) -> None:

@@ -283,6 +283,11 @@ def convert(node: TreeNode, operand: Fragment, target: pa.DataType) -> Fragment:
     raise unsupported_expression(node, f"{written} to {_target_text(node, target)}", advice)
 
 
+def as_text(operand: Fragment) -> Fragment:
+    """What Spark's cast to STRING gives of a value without parts, other than an interval or a BINARY."""
+    return operand if operand.type == pa.string() else _RULES[kind(operand.type), "string"](operand, pa.string())
+
+
 def _target_text(node: TreeNode, target: pa.DataType) -> str:
     narrow = narrow_interval(node["dataType"]) if target == DURATION else None
     return sql_type(target) if narrow is None else narrow.upper()
