@@ -63,12 +63,12 @@ from coordinator.stepping.stepping import Stepping
 from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, RunningProgram
 from coordinator.transition.machine import (
+    CheckTopics,
     ClearUnusedTables,
     LogSettled,
     LogSwitch,
     LogTransition,
     LogTurn,
-    LookAtTopics,
     MeasureWhatDiffers,
 )
 from coordinator.transition.reread_portions import RereadPortions
@@ -357,7 +357,7 @@ class RevisionRun:
                 show_workers(crew, self._parts.board)
             case (
                 LogTransition()
-                | LookAtTopics()
+                | CheckTopics()
                 | MeasureWhatDiffers()
                 | LogSwitch()
                 | LogTurn()

@@ -156,7 +156,7 @@ class Pipeline:
         finally:
             self._transitions.end()
             if has_ended and not (self._parts.storing.acts_in_background or self._transitions.acts_in_background):
-                self._writer.log.give_up()
+                self._writer.log.record_end()
             self._writer.log.close()
             self._requests.end()
             self._board.update(phase="stopped")

@@ -123,14 +123,14 @@ LayoutPoint = Literal[
     "settle.completed",
     "bury.renamed",  # the folder of a database that nobody needs any more
 ]
-TwinPoint = Literal[
-    "twin.topics",  # a new pipeline has its step log, and nothing of the one that is copied
-    "twin.loaded",  # the rows of batch tables are copied
-    "twin.pack",  # an object of the state is copied
-    "twin.copied",  # all of them
-    "twin.described",  # the manifest is written, and the log has no record of that
-    "twin.claimed",
-    "twin.recorded",
+ClonePoint = Literal[
+    "clone.topics",  # a new pipeline has its step log, and nothing of the one that is copied
+    "clone.loaded",  # the rows of batch tables are copied
+    "clone.pack",  # an object of the state is copied
+    "clone.copied",  # all of them
+    "clone.described",  # the manifest is written, and the log has no record of that
+    "clone.claimed",
+    "clone.recorded",
 ]
 Point = Literal[
     StartPoint,
@@ -141,7 +141,7 @@ Point = Literal[
     CheckpointPoint,
     StorePoint,
     LayoutPoint,
-    TwinPoint,
+    ClonePoint,
 ]
 """The name of a crash point. The type is closed: mypy rejects `reached` with any other name."""
 
@@ -153,10 +153,10 @@ STORE: tuple[Point, ...] = get_args(StorePoint)
 COPYING: tuple[Point, ...] = get_args(CopyPoint)
 LAYOUT: tuple[Point, ...] = get_args(LayoutPoint)
 REVISION: tuple[Point, ...] = get_args(RevisionPoint)
-TWIN: tuple[Point, ...] = get_args(TwinPoint)
+CLONE: tuple[Point, ...] = get_args(ClonePoint)
 TRANSITION: tuple[Point, ...] = get_args(TransitionPoint)
 POINTS: tuple[Point, ...] = get_args(Point)
-RUN_POINTS: tuple[Point, ...] = tuple(point for point in POINTS if point not in TWIN)
+RUN_POINTS: tuple[Point, ...] = tuple(point for point in POINTS if point not in CLONE)
 """Those that runs reach. The others are of commands."""
 
 

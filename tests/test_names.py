@@ -24,7 +24,7 @@ _FRAGMENT = re.compile(r"Of |As of |As `|Likewise\b|That of |Those of |The same 
 EVENTS = {
     "coordinator": {
         "_settled", "adopted", "asked", "bounded", "cleared", "collected", "completed", "copied", "described", "failed", "folded",
-        "given", "intended", "looked", "measured", "moved", "named", "paused", "planned", "prepared", "recorded", "recovered",
+        "given", "intended", "measured", "moved", "named", "paused", "planned", "prepared", "recorded", "recovered",
         "recruited", "refused", "requested", "rested", "settled", "sized", "stepped", "stored", "switched", "turned", "unbounded",
         "uploaded", "wanted", "weighed",
     },

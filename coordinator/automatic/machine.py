@@ -48,7 +48,7 @@ RETURN_WINDOWS = 4
 """If more workers are needed again within so many windows after there were fewer, then fewer were too soon, and the next time it takes twice as
 long."""
 
-TAKEN_BACK = "it was taken back, or could not begin."
+NEVER_BEGUN = "it was taken back, or could not begin."
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class AutoMachine:
         if phase.target == number:
             self.refusals.pop(number, None)
         elif phase.target is not None:
-            self._remember_refusal(phase.target, surroundings.fault or TAKEN_BACK)
+            self._remember_refusal(phase.target, surroundings.fault or NEVER_BEGUN)
         rest_s = max(RATE_SAMPLES * self._sample_s, min(REST_SECONDS_MAX, REST_FACTOR * self.known.took_s))
         self.machine.tell(ChangeUnderWay.settled, self.known.now + rest_s)
 

@@ -46,11 +46,11 @@ def make_copy(source: CopySource, target: CopyTarget, claim: Callable[[int], Pip
     log_topic, plan_topic = log_topic_of(target.pipeline), plan_topic_of(target.pipeline)
     place = CopyPlace(target.pipeline, ensure_step_log(target.topics, log_topic).topic_id)
     ensure_plan_topic(target.topics, plan_topic, target.replication)
-    reached("twin.topics")
+    reached("clone.topics")
     manifest = copy_objects(source, place, target.store, known)
     writer = claim(source.epoch)
     try:
-        reached("twin.claimed")
+        reached("clone.claimed")
         if (reason := why_not_new(writer.state)) is not None:
             raise CopyRefused(
                 f"pipeline {target.pipeline} was started while it was copied: {reason}.",
@@ -63,7 +63,7 @@ def make_copy(source: CopySource, target: CopyTarget, claim: Callable[[int], Pip
         own = writer.state.claim
         assert own is not None
         writer.append_with_plans([record_of_copy(state, own)], plan_topic, [document.text])
-        reached("twin.recorded")
-        writer.log.give_up()
+        reached("clone.recorded")
+        writer.log.record_end()
     finally:
         writer.log.close()

@@ -63,9 +63,9 @@ def copy_objects(source: CopySource, place: CopyPlace, store: ObjectStore, known
         chains={worker: chain.to_json() for worker, chain in chains.items()},
     )
     name = manifest_name(root, UploadName(manifest.version, COPY_TERM, 0))
-    reached("twin.copied")
+    reached("clone.copied")
     digest = write_manifest(store, name, made)
-    reached("twin.described")
+    reached("clone.described")
     return name, digest
 
 
@@ -79,5 +79,5 @@ def _copy(source: CopySource, place: CopyPlace, store: ObjectStore, known: Known
         known[packed.digest] = copy_pack(
             RetryingStore(source.stored.store), packed, header, place.identity(worker), into
         )
-        reached("twin.pack")
+        reached("clone.pack")
     return known[packed.digest]

@@ -42,7 +42,7 @@ class TableCopies:
         names = {topic: _name_in_copy(topic, source.pipeline, self.pipeline) for topic in found}
         self.topics.delete(sorted(self.topics.names() & {*names.values()}))
         made = {topic: self._copy(load, names[topic], epoch) for topic, load in sorted(found.items())}
-        reached("twin.loaded")
+        reached("clone.loaded")
         return made
 
     def _copy(self, load: TableRecord, name: str, epoch: int) -> TableRecord:

@@ -41,7 +41,7 @@ _log = structlog.get_logger("coordinator.rescale")
 
 COLD, LIVE = MoveStrategy("cold"), MoveStrategy("live")
 
-TAKEN_BACK = "the change was taken back before it began; nothing has moved."
+CHANGE_TAKEN_BACK = "the change was taken back before it began; nothing has moved."
 """What the status says of it."""
 
 
@@ -260,7 +260,7 @@ class Wishes:
     def _take_back(self, crew: Crew) -> None:
         """Ends a rescale that waits for tasks for its new workers. Nothing has moved, so it makes no difference which end was asked for."""
         _log.info("the rescale was taken back before it began")
-        self.drop(crew, TAKEN_BACK)
+        self.drop(crew, CHANGE_TAKEN_BACK)
 
     def drop(self, crew: Crew, why: str) -> None:
         """The rescale does not begin, and users are told why."""

@@ -11,7 +11,7 @@ from coordinator.specification import PipelineSpec
 from coordinator.status import StepTimes
 from coordinator.stepping.step_output import DEAD_LETTER, StepResult
 from engine.model.numbers import NumberedCircuit
-from io_kafka.clients.writer import StepOutput
+from io_kafka.clients.writer import HandleOutput
 
 
 def measures_of(result: StepResult, times: StepTimes, took_ms: float, *, replayed: bool) -> StepMeasured:
@@ -25,15 +25,16 @@ def measures_of(result: StepResult, times: StepTimes, took_ms: float, *, replaye
     )
 
 
-def step_times(result: StepResult, divide_ms: float, job_ms: float, write_ms: float) -> StepTimes:
-    """The parts of a step's time. The time beyond the parts of the slowest worker is the exchange and the way to the workers and back."""
+def step_times(result: StepResult, divide_ms: float, workers_ms: float, write_ms: float) -> StepTimes:
+    """The parts of a step's time. `workers_ms`: from the order to the answers of all workers. What is beyond the parts of the slowest worker is
+    the exchange and the way to the workers and back."""
     known = result.read_ms + result.compute_ms + result.state_ms
     return StepTimes(
         divide=round(divide_ms, 2),
         read=round(result.read_ms, 2),
         compute=round(result.compute_ms, 2),
         state=round(result.state_ms, 2),
-        exchange=round(max(0.0, job_ms - known), 2),
+        exchange=round(max(0.0, workers_ms - known), 2),
         write=round(write_ms, 2),
     )
 
@@ -45,7 +46,7 @@ def project_shown(spec: PipelineSpec, answers: NumberedCircuit) -> ProjectShown:
     return ProjectShown(answers.circuit, {**sources, **outputs})
 
 
-def _messages_of(output: StepOutput) -> TopicWritten:
+def _messages_of(output: HandleOutput) -> TopicWritten:
     lengths = (pc.sum(pc.binary_length(output.messages.column(name))).as_py() for name in ("key", "value"))
     size = sum(length or 0 for length in lengths)
     return TopicWritten(output.topic, output.messages.num_rows, size, output.handle.startswith(DEAD_LETTER))

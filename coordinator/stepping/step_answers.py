@@ -50,16 +50,16 @@ class ExpectedStep:
 
 
 @dataclass
-class StepAnswer:
+class AnswerTables:
     """Output messages by output handle, and dead letters by source handle."""
 
     output: dict[str, list[pa.Table]] = field(default_factory=dict)
     dead: dict[str, list[pa.Table]] = field(default_factory=dict)
 
 
-def read_answers(expected: ExpectedStep, workers: Sequence[WorkerOutput]) -> StepAnswer:
+def read_answers(expected: ExpectedStep, workers: Sequence[WorkerOutput]) -> AnswerTables:
     """The tables of all workers. Raises TaskLost."""
-    answer = StepAnswer()
+    answer = AnswerTables()
     for worker in workers:
         why = _why_wrong(expected, worker)
         if why is not None:
@@ -135,7 +135,7 @@ def _why_reads_wrong(expected: ExpectedStep, done: StepDone) -> str | None:
     return None
 
 
-def _read_tables(expected: ExpectedStep, worker: WorkerOutput, answer: StepAnswer) -> None:
+def _read_tables(expected: ExpectedStep, worker: WorkerOutput, answer: AnswerTables) -> None:
     """Adds the tables of one worker."""
     done, what = worker.done, f"worker {worker.worker} has sent messages of step {expected.step}"
     for index, buffer in zip(done.output, worker.buffers, strict=False):

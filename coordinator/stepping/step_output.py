@@ -22,7 +22,7 @@ from engine.resident.messages import StepDone
 from engine.run.dead_letters import DEAD_LETTER_SCHEMA
 from engine.run.sources import Checksum
 from engine.run.stage import name_of
-from io_kafka.clients.writer import StepOutput
+from io_kafka.clients.writer import HandleOutput
 from io_kafka.registry.unknown import UnknownSchemas, join_unknown
 from io_kafka.step_log.digest import canonical
 from io_kafka.step_log.records import InputChecksum
@@ -39,7 +39,7 @@ class StepResult:
     `border_us`: see Findings. `reads` and `work` are for users (measures.py). `rows` counts input messages. Times are in milliseconds, and
     those of the slowest worker."""
 
-    outputs: list[StepOutput]
+    outputs: list[HandleOutput]
     inputs: list[InputChecksum] = field(default_factory=list)
     again: list[InputChecksum] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
@@ -116,9 +116,9 @@ def _record(checksum: Checksum) -> InputChecksum:
 
 def _outputs(
     spec: PipelineSpec, partitions: Mapping[str, int], tables: Mapping[str, Sequence[pa.Table]]
-) -> list[StepOutput]:
+) -> list[HandleOutput]:
     return [
-        StepOutput(
+        HandleOutput(
             o.handle,
             o.topic,
             partitions[o.handle],
@@ -128,7 +128,7 @@ def _outputs(
     ]
 
 
-def _dead_letters(topics: Mapping[str, str], tables: Mapping[str, Sequence[pa.Table]]) -> list[StepOutput]:
+def _dead_letters(topics: Mapping[str, str], tables: Mapping[str, Sequence[pa.Table]]) -> list[HandleOutput]:
     """One output per dead-letter topic. Sources that share a topic share its output, because a topic has one end."""
     by_topic: dict[str, list[pa.Table]] = {name: [] for name in topics.values()}
     for handle, letters in tables.items():
@@ -137,5 +137,5 @@ def _dead_letters(topics: Mapping[str, str], tables: Mapping[str, Sequence[pa.Ta
     for topic, parts in sorted(by_topic.items()):
         letters = pa.concat_tables([DEAD_LETTER_SCHEMA.empty_table(), *parts])
         messages = letters.add_column(0, OUTPUT_MESSAGES.field(0), pa.nulls(letters.num_rows, pa.int32()).fill_null(0))
-        outputs.append(StepOutput(f"{DEAD_LETTER}{topic}", topic, 1, canonical(messages.cast(OUTPUT_MESSAGES))))
+        outputs.append(HandleOutput(f"{DEAD_LETTER}{topic}", topic, 1, canonical(messages.cast(OUTPUT_MESSAGES))))
     return outputs

@@ -2,7 +2,7 @@
 
     the log has     phases
     no transition   NoFindings -preparing-> Preparing -prepared-> WantedTransition -began-> NoFindings
-    filling         NoFindings -looking-> CheckingTopics -looked-> TopicsChecked -measured-> Measured -switched-> NoFindings
+    filling         NoFindings -checking_topics-> CheckingTopics -topics_checked-> TopicsChecked -measured-> Measured -switched-> NoFindings
     detached        NoFindings -cleared-> AllCleared
     clearing        NoFindings -cleared-> AllCleared -settled-> NoFindings
 
@@ -58,7 +58,7 @@ class NoFindings(Measurable):
         """A user has asked for a transition."""
         return Preparing(preparation)
 
-    def looking(self, look: CheckT) -> CheckingTopics[CheckT]:
+    def checking_topics(self, look: CheckT) -> CheckingTopics[CheckT]:
         """The topics of the next project are checked in the background."""
         return CheckingTopics(self.differences, look)
 
@@ -99,7 +99,7 @@ class CheckingTopics(Measurable, Generic[CheckT]):
 
     look: CheckT
 
-    def looked(self, reasons: tuple[str, ...]) -> TopicsChecked:
+    def topics_checked(self, reasons: tuple[str, ...]) -> TopicsChecked:
         """The check of the topics is over. `reasons`: see TopicsChecked."""
         return TopicsChecked(self.differences, reasons)
 

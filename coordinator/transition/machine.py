@@ -2,7 +2,7 @@
 
     phase       event                                                                   next phase
     none        LogTransition                                                           Filling
-    Filling     all is filled: LookAtTopics, MeasureWhatDiffers, LogSwitch              Switching
+    Filling     all is filled: CheckTopics, MeasureWhatDiffers, LogSwitch               Switching
     Filling     a new node fails: the turn "detached", which the shell writes           Detached
     Detached    ClearUnusedTables until nothing is left, then LogTurn("resume")         Filling
     Switching   the step of the switch; a gradual switch                                Clearing; Draining
@@ -19,7 +19,7 @@ boundaries, and none of them comes in a replay.
     action               what the shell does                                                 report
     -                    begins to prepare a request, beside the steps                       preparing; when that is over prepared or refused
     LogTransition        writes the intent                                                   began
-    LookAtTopics         begins to look at the topics of the next project, beside the steps  looking, and looked when that is over
+    CheckTopics          begins to look at the topics of the next project, beside the steps  checking_topics; at its end topics_checked
     MeasureWhatDiffers   asks the workers how large the differences are                      measured
     LogSwitch            writes that the next step is the first one of the next revision     switched
     LogTurn              writes the turn                                                     turned
@@ -63,7 +63,7 @@ class LogTransition:
 
 
 @dataclass(frozen=True)
-class LookAtTopics:
+class CheckTopics:
     pass
 
 
@@ -93,7 +93,7 @@ class LogSettled:
 
 
 TransitionAction = (
-    LogTransition | LookAtTopics | MeasureWhatDiffers | LogSwitch | LogTurn | ClearUnusedTables | LogSettled
+    LogTransition | CheckTopics | MeasureWhatDiffers | LogSwitch | LogTurn | ClearUnusedTables | LogSettled
 )
 
 
@@ -194,7 +194,7 @@ class Transition(Machine[Known[PreparationT, PreparedT, CheckT]], Generic[Prepar
             return None
         match self.known:
             case NoFindings():
-                return LookAtTopics()
+                return CheckTopics()
             case CheckingTopics():
                 return None
             case TopicsChecked():
@@ -301,11 +301,11 @@ class Transition(Machine[Known[PreparationT, PreparedT, CheckT]], Generic[Prepar
         """What stands in the way of the switch may have changed."""
         self.tell(Measurable.look_again)
 
-    def looking(self, look: CheckT) -> None:
-        self.tell(NoFindings.looking, look)
+    def checking_topics(self, look: CheckT) -> None:
+        self.tell(NoFindings.checking_topics, look)
 
-    def looked(self, reasons: Sequence[str]) -> None:
-        self.tell(CheckingTopics.looked, tuple(reasons))
+    def topics_checked(self, reasons: Sequence[str]) -> None:
+        self.tell(CheckingTopics.topics_checked, tuple(reasons))
 
     def measured(self, differences: Differences, obstacles: Sequence[str], *, reads_again: bool) -> None:
         """`reads_again`: messages were read again. They may expire at any moment, so a checkpoint comes before the switch: no replay across it

@@ -1,7 +1,7 @@
 """Carries out the actions of a transition, and answers users who ask for one.
 
 asked -> the transition is planned in the background, and refused before anything is recorded (preparation.py) -> LogTransition
-all is filled -> LookAtTopics, in the background -> MeasureWhatDiffers: what differs, and what stands in the way of the switch -> LogSwitch
+all is filled -> CheckTopics, in the background -> MeasureWhatDiffers: what differs, and what stands in the way of the switch -> LogSwitch
 after the switch, or an abort -> ClearUnusedTables, a checkpoint -> LogSettled
 """
 
@@ -38,12 +38,12 @@ from coordinator.transition.disk_space import DiskSpace
 from coordinator.transition.draining import DrainPortions
 from coordinator.transition.findings import CheckingTopics, Measured, Preparing, TopicsChecked, WantedTransition
 from coordinator.transition.machine import (
+    CheckTopics,
     ClearUnusedTables,
     LogSettled,
     LogSwitch,
     LogTransition,
     LogTurn,
-    LookAtTopics,
     MeasureWhatDiffers,
     Transition,
     TransitionAction,
@@ -189,7 +189,7 @@ class Transitions(LoopPart):
                 found = look.result()
                 if found.resolved is not None:
                     self.course.projects.note_resolved(self._filling().intent.number, found.resolved)
-                self.machine.looked(found.reasons)
+                self.machine.topics_checked(found.reasons)
             case _:
                 pass
 
@@ -236,10 +236,10 @@ class Transitions(LoopPart):
         match action:
             case LogTransition():
                 self._begin(core)
-            case LookAtTopics():
+            case CheckTopics():
                 phase, topics = self._filling(), Topics(self._files.kafka)
                 obstacles = SwitchObstacles(self.course, self._writer.state, phase)
-                self.machine.looking(
+                self.machine.checking_topics(
                     BackgroundWork(
                         self._files.kafka.outside, "look at topics", lambda: obstacles.look(topics), self._wake
                     )

@@ -32,7 +32,7 @@ from engine.operators.aggregate_functions import (
 )
 from engine.state.runs import Combine
 
-TOTALS_TRACE, DIGITS_TRACE, EXTREMES_TRACE, DISTINCT_TRACE = 0, 1, 2, 4
+TOTALS_TRACE, DIGITS_TRACE, ORDERED_TRACE, DISTINCT_TRACE = 0, 1, 2, 4
 
 
 @dataclass(frozen=True, kw_only=True)

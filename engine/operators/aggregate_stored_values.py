@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from base.arrays import Int64s, fill
 from engine.operators.aggregate_errors import negative_count
-from engine.operators.aggregate_plan import EXTREMES_TRACE, AggregatePlan, ExtremeOfArgument, OrderedArgument
+from engine.operators.aggregate_plan import ORDERED_TRACE, AggregatePlan, ExtremeOfArgument, OrderedArgument
 from engine.operators.aggregate_totals import GroupKeys, GroupTotals
 from engine.operators.aggregate_values import GroupValues, encode_values, sorted_values
 from engine.operators.context import StepContext
@@ -96,7 +96,7 @@ def read_ordered(
     new: GroupTotals,
 ) -> None:
     """Sets the extremes and the values before and after the change, from the traces of values in order. The change is appended to the traces."""
-    traces = ValueTraces(plan, keys, context, EXTREMES_TRACE, ordered=True)
+    traces = ValueTraces(plan, keys, context, ORDERED_TRACE, ordered=True)
     before: dict[ExtremeOfArgument, pa.Array] = {}
     after: dict[ExtremeOfArgument, pa.Array] = {}
     for argument in plan.ordered_arguments():
@@ -124,7 +124,7 @@ def store_ordered(
     plan: AggregatePlan, keys: GroupKeys, net: Callable[[OrderedArgument], Net], context: StepContext
 ) -> None:
     """Appends the change to the traces of values in order, and reads nothing."""
-    traces = ValueTraces(plan, keys, context, EXTREMES_TRACE, ordered=True)
+    traces = ValueTraces(plan, keys, context, ORDERED_TRACE, ordered=True)
     for argument in plan.ordered_arguments():
         _, encoded, weights, groups = net(argument)
         trace, hashes = traces.trace(encoded.type), traces.hashes(argument.number, np.arange(keys.count))

@@ -22,7 +22,7 @@ from engine.model.ordered import Sessions
 from engine.operators import node_texts
 from engine.operators.aggregate import Batch, check_counts, fit_results, fresh_totals, keys_of, stored_totals
 from engine.operators.aggregate_errors import ResultOverflow
-from engine.operators.aggregate_plan import DISTINCT_TRACE, EXTREMES_TRACE, AggregatePlan, aggregate_plan_of
+from engine.operators.aggregate_plan import DISTINCT_TRACE, ORDERED_TRACE, AggregatePlan, aggregate_plan_of
 from engine.operators.aggregate_results import results_of
 from engine.operators.aggregate_stored_values import ValueTraces, store_ordered
 from engine.operators.aggregate_totals import GroupKeys, TotalsTraces, combine
@@ -98,7 +98,7 @@ def traces_of(plan: AggregatePlan, keys: GroupKeys, context: StepContext) -> Ite
     if totals.digits is not None:
         yield totals.digits
     ordered = {encode_values(pa.array([], argument.type)).type for argument in plan.ordered_arguments()}
-    yield from (ValueTraces(plan, keys, context, EXTREMES_TRACE, ordered=True).trace(kind) for kind in ordered)
+    yield from (ValueTraces(plan, keys, context, ORDERED_TRACE, ordered=True).trace(kind) for kind in ordered)
     distinct = {encode_values(pa.array([], shared.type)).type for shared in plan.argument_sums if shared.distinct}
     yield from (ValueTraces(plan, keys, context, DISTINCT_TRACE, ordered=False).trace(kind) for kind in distinct)
 

@@ -173,7 +173,7 @@ class FencedLog:
             self._reader.wait_decided()
             self._retry_while_away(lambda: self._read_tail(in_doubt=True))
 
-    def give_up(self) -> None:
+    def record_end(self) -> None:
         """Records that this run has ended, so that the next one need not wait for a sign of it. Nothing can be written after it. Call it when no
         thread of the run is at work any more. What the run has done is done, so it is no fault if this cannot be recorded: the next run waits
         until this one has been silent for long enough."""

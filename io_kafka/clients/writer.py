@@ -49,7 +49,7 @@ NATIVE_MESSAGES_MIN = 100
 
 
 @dataclass(frozen=True)
-class StepOutput:
+class HandleOutput:
     """The output of one handle in one step. `messages` has the columns of MESSAGES_SCHEMA and is in canonical order."""
 
     handle: str
@@ -105,7 +105,7 @@ class PipelineWriter:
     def write_step(
         self,
         step: int,
-        outputs: Iterable[StepOutput],
+        outputs: Iterable[HandleOutput],
         *,
         encoder: str,
         inputs: Sequence[InputChecksum] = (),
@@ -150,7 +150,7 @@ class PipelineWriter:
         self.log.transact(OUTPUT_POINTS, f"step {step}", send)
         return self.state.step_records[step]
 
-    def take_back(self, generation: int, output: StepOutput) -> None:
+    def take_back(self, generation: int, output: HandleOutput) -> None:
         """Commits tombstones, which belong to no step, and a record of the partitions' new ends."""
 
         def send(transaction: OpenTransaction) -> list[Record]:
@@ -189,7 +189,7 @@ class PipelineWriter:
         self.log.transact(OUTPUT_POINTS, f"rows of {handle}", send)
         return self.state.tables[topic.topic]
 
-    def _produce_output(self, transaction: OpenTransaction, step: int | None, output: StepOutput) -> None:
+    def _produce_output(self, transaction: OpenTransaction, step: int | None, output: HandleOutput) -> None:
         bounds = partition_bounds(output.messages, output.partitions)
         header = (STEP_HEADER, str(step).encode()) if self._step_header and step is not None else None
         extra: dict[str, Any] = {} if header is None else {"headers": [header]}
@@ -210,7 +210,7 @@ class PipelineWriter:
                 reached("output.half")
 
     def _parts(
-        self, output: StepOutput, texts: Sequence[str], ends: Mapping[TopicPartition, int]
+        self, output: HandleOutput, texts: Sequence[str], ends: Mapping[TopicPartition, int]
     ) -> Iterator[OutputPart]:
         bounds = partition_bounds(output.messages, output.partitions)
         for number, text in enumerate(texts):

@@ -179,7 +179,7 @@ def _go_back(project: Project, store: ObjectStore, wanted: WantedVersion) -> dic
             )
             writer.log.append([record])
         finally:
-            writer.log.give_up()
+            writer.log.record_end()
     return found
 
 

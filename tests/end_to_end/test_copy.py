@@ -25,7 +25,7 @@ from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import TransitionRefused
 from coordinator.starting.workers.circuit_file import read_owner
 from coordinator.stepping.views_in_error import ViewsInError
-from faults.points import TWIN, VARIABLE, Crash, CrashOrder, Point, arm
+from faults.points import CLONE, VARIABLE, Crash, CrashOrder, Point, arm
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import StepRecord, decode
 from stepwell.cli import app
@@ -226,20 +226,20 @@ def test_a_copy_of_a_backup_while_the_original_goes_on(pair: Pair) -> None:
     pair.check()
 
 
-BREAKS_OF_SUITE = ("twin.loaded",)
+BREAKS_OF_SUITE = ("clone.loaded",)
 """Behind it the copy has topics that no record names, and the store has objects that no record names."""
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "point", [each if each in BREAKS_OF_SUITE else pytest.param(each, marks=pytest.mark.soak) for each in TWIN]
+    "point", [each if each in BREAKS_OF_SUITE else pytest.param(each, marks=pytest.mark.soak) for each in CLONE]
 )
 def test_a_copy_that_is_broken_off_is_made_again(pair: Pair, point: Point) -> None:
     """Between any two of its parts. Only after the last one it is there, and the command says so."""
     before = pair.untouched()
     with arm(CrashOrder(point, "raise")), pytest.raises(Crash):
         pair.restore()
-    if point == "twin.recorded":
+    if point == "clone.recorded":
         code, said = pair.refused("--from", pair.original.spec.name)
         assert code == ExitCode.STATE and f"copied from {pair.original.spec.name} at step" in said, said
     else:
@@ -269,7 +269,7 @@ def test_batch_tables_are_copied_into_topics_of_the_copy(
     play_of_tables = replace(pair, original=original, copy=resolve_copy(play, twin, of_copy(definitions)))
     play.run(original, full_refresh=True)
     before = play_of_tables.untouched()
-    with arm(CrashOrder("twin.loaded", "raise")), pytest.raises(Crash):
+    with arm(CrashOrder("clone.loaded", "raise")), pytest.raises(Crash):
         play_of_tables.restore()
     play_of_tables.restore()
     assert play_of_tables.untouched() == before
@@ -483,7 +483,7 @@ def test_a_version_that_is_replaced_while_it_is_copied(pair: Pair, monkeypatch: 
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("point", TWIN)
+@pytest.mark.parametrize("point", CLONE)
 def test_a_command_that_is_killed_is_repeated(pair: Pair, point: Point) -> None:
     """In a process of its own, with Spark."""
     before, project = pair.untouched(), pair.copy.project.project
@@ -497,7 +497,7 @@ def test_a_command_that_is_killed_is_repeated(pair: Pair, point: Point) -> None:
             check=False,
         )
         assert ended.returncode in codes, ended
-    assert (ended.returncode == 0) == (point != "twin.recorded"), ended
+    assert (ended.returncode == 0) == (point != "clone.recorded"), ended
     pair.fill()
     assert pair.untouched() == before
     pair.check()

@@ -16,6 +16,7 @@ import pytest
 
 from faults.points import (
     CHECKPOINT,
+    CLONE,
     LAYOUT,
     ONCE_VARIABLE,
     POINTS,
@@ -25,7 +26,6 @@ from faults.points import (
     STEP,
     STORE,
     TRANSITION,
-    TWIN,
     VARIABLE,
     Crash,
     CrashOrder,
@@ -129,5 +129,5 @@ def test_an_unknown_point_is_a_type_error() -> None:
     assert get_type_hints(CrashOrder)["point"] == Point
     assert (
         len(set(POINTS)) == len(POINTS)
-        and START + REVISION + TRANSITION + RECOVERY + STEP + CHECKPOINT + STORE + LAYOUT + TWIN == POINTS
+        and START + REVISION + TRANSITION + RECOVERY + STEP + CHECKPOINT + STORE + LAYOUT + CLONE == POINTS
     )

@@ -26,7 +26,7 @@ from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.step_log_reader import UnsuitableStepLog, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.transactions import Claimant, FencedLog
-from io_kafka.clients.writer import STEP_HEADER, PipelineWriter, StepOutput
+from io_kafka.clients.writer import STEP_HEADER, HandleOutput, PipelineWriter
 from io_kafka.clients.writer_faults import Fenced, OutcomeUnknown, WriteRefused
 from io_kafka.clients.writer_limits import WriterLimits
 from io_kafka.errors import NoLeader
@@ -66,13 +66,13 @@ class Pipe:
         writer.log.start(Claimant("p", "here", os.getpid()))
         return writer
 
-    def outputs(self, step: int) -> list[StepOutput]:
+    def outputs(self, step: int) -> list[HandleOutput]:
         """Step s writes s + 1 messages to view/0, one to view/2, none to view/1; and one dead letter if s is odd."""
         view: list[Message] = [(0, b"k%d" % i, b"step %d row %d" % (step, i)) for i in range(step + 1)]
         dead: list[Message] = [(0, None, b"dead %d" % step)] if step % 2 else []
         return [
-            StepOutput("view", f"{self.prefix}view", PARTITIONS, table([*view, (2, b"gone", None)])),
-            StepOutput("dead", f"{self.prefix}dead", 1, table(dead)),
+            HandleOutput("view", f"{self.prefix}view", PARTITIONS, table([*view, (2, b"gone", None)])),
+            HandleOutput("dead", f"{self.prefix}dead", 1, table(dead)),
         ]
 
     def division(self, step: int, epoch: int) -> DivisionRecord:
@@ -538,7 +538,7 @@ def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe
         (
             "Raise `max.message.bytes` of the topic",
             [
-                StepOutput(
+                HandleOutput(
                     "view",
                     f"{pipe.prefix}view",
                     PARTITIONS,
@@ -548,7 +548,7 @@ def test_a_message_the_broker_refuses_is_named_and_nothing_is_written(pipe: Pipe
         ),
         (
             "Correct the topic or the permissions",
-            [*pipe.outputs(0), StepOutput("lost", f"{pipe.prefix}no-such-topic", 1, table([(0, None, b"v")]))],
+            [*pipe.outputs(0), HandleOutput("lost", f"{pipe.prefix}no-such-topic", 1, table([(0, None, b"v")]))],
         ),
     ):
         with pytest.raises(WriteRefused, match=rf"step 0, topic .* partition [01]: Kafka refuses .*\. {advice}"):
@@ -591,7 +591,7 @@ def test_the_limit_of_the_topic_decides_how_large_a_message_may_be(pipe: Pipe) -
     writer = pipe.started()
     writer.log.append([pipe.division(0, writer.epoch)])
     large = table([(0, b"a", b"v"), (0, b"large", bytes(3_000_000)), (0, b"z", b"v")])
-    writer.write_step(0, [StepOutput("large", f"{pipe.prefix}large", 1, large)], encoder=ENCODER)
+    writer.write_step(0, [HandleOutput("large", f"{pipe.prefix}large", 1, large)], encoder=ENCODER)
     found = [(key, len(value or b"")) for _, key, value in pipe.visible("large", 0)]
     assert found == [(b"a", 1), (b"large", 3_000_000), (b"z", 1)]
 
@@ -612,7 +612,7 @@ def test_more_messages_than_the_clients_queue_holds(pipe: Pipe) -> None:
     writer = pipe.started()
     writer.log.append([pipe.division(0, writer.epoch)])
     rows = [(number, b"%02d" % key, b"v") for number in range(PARTITIONS) for key in range(20)]
-    writer.write_step(0, [StepOutput("view", f"{pipe.prefix}view", PARTITIONS, table(rows))], encoder=ENCODER)
+    writer.write_step(0, [HandleOutput("view", f"{pipe.prefix}view", PARTITIONS, table(rows))], encoder=ENCODER)
     for number in range(PARTITIONS):
         assert [key for _, key, _ in pipe.visible("view", number)] == [b"%02d" % key for key in range(20)]
 

@@ -34,7 +34,7 @@ from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.reader import RangeReader
 from io_kafka.clients.rights import Operation, refuse_without
 from io_kafka.clients.topics import TopicFacts, Topics
-from io_kafka.clients.writer import PipelineWriter, StepOutput
+from io_kafka.clients.writer import HandleOutput, PipelineWriter
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.digest import MESSAGES_SCHEMA
 from io_kafka.step_log.records import PartitionOffset, Refresh, Reset, TopicIdentity
@@ -140,7 +140,7 @@ def _write_tombstones(spec: PipelineSpec, writer: PipelineWriter, topics: Topics
             part = keys[start : start + TOMBSTONES_MAX]
             columns = [pa.array(np.full(len(part), where.partition, np.int32)), part, pa.nulls(len(part), pa.binary())]
             messages = pa.Table.from_arrays(columns, schema=MESSAGES_SCHEMA)
-            writer.take_back(generation, StepOutput(fact.name, fact.name, fact.partitions, messages))
+            writer.take_back(generation, HandleOutput(fact.name, fact.name, fact.partitions, messages))
 
 
 def live_keys(reader: RangeReader, whole: OffsetRange) -> pa.BinaryArray:

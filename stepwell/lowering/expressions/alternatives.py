@@ -24,6 +24,13 @@ ALTERNATIVES = {
     "TimeBucket": Alternative(
         "date_trunc('HOUR', ts)", "for other lengths timestamp_seconds(floor(unix_seconds(ts) / 900) * 900)"
     ),
+    "MakeInterval": Alternative(
+        "ts + make_ym_interval(a, b) + make_dt_interval(a)", "make_dt_interval has days, hours, minutes and seconds"
+    ),
+    "MapZipWith": Alternative(
+        "transform_values(map(a, s), (k, v) -> concat(v, map(a, s)[k]))",
+        "add the keys that the second map has alone with map_concat",
+    ),
     "ToNumber": Alternative("CAST(replace(s, ',', '') AS DECIMAL(12, 2))", "take out what is no part of a number"),
     "TryToNumber": Alternative(
         "try_cast(replace(s, ',', '') AS DECIMAL(12, 2))", "take out what is no part of a number"

@@ -41,12 +41,12 @@ from coordinator.transition.findings import (
 from coordinator.transition.machine import (
     NO_REQUESTS,
     AnyTransition,
+    CheckTopics,
     ClearUnusedTables,
     LogSettled,
     LogSwitch,
     LogTransition,
     LogTurn,
-    LookAtTopics,
     MeasureWhatDiffers,
     Transition,
     TransitionRequests,
@@ -119,17 +119,17 @@ def prepare(machine: AnyTransition) -> None:
 
 def look(core: Core, log: Log) -> None:
     """Steps go on meanwhile."""
-    assert core.next(log) == LookAtTopics()
-    core.transition.looking(LOOK)
+    assert core.next(log) == CheckTopics()
+    core.transition.checking_topics(LOOK)
     assert core.next(log) in (Divide(core.step), Wait()) and not core.is_transition_due(log)
-    core.transition.looked(())
+    core.transition.topics_checked(())
 
 
 def look_at(machine: AnyTransition, log: Log, at: Boundary) -> None:
-    assert machine.next(log, at) == LookAtTopics()
-    machine.looking(LOOK)
+    assert machine.next(log, at) == CheckTopics()
+    machine.checking_topics(LOOK)
     assert machine.next(log, at) is None and not machine.is_due(log, at)
-    machine.looked(())
+    machine.topics_checked(())
 
 
 def test_a_run_that_ends_with_its_input_waits_for_what_is_done_beside_the_steps() -> None:
@@ -461,7 +461,7 @@ def test_a_recovery_keeps_what_users_have_asked_for_and_nothing_that_was_known()
     machine.measured(DIFFERENCES, (), reads_again=True)
     again = machine.after_recovery()
     assert (again.asked, again.unrunnable_revision, again.checkpoint) == (TransitionRequests(is_switch=True), 1, None)
-    assert again.next(log, at) == LookAtTopics() and again.differences is None
+    assert again.next(log, at) == CheckTopics() and again.differences is None
     for known in (Preparing(PREPARATION), WantedTransition(PREPARED)):
         assert Transition(known=known).after_recovery().known is known
     wanted: AnyTransition = Transition(known=WantedTransition(PREPARED))
@@ -477,7 +477,11 @@ def test_what_was_measured_is_seen_until_it_is_measured_again_or_the_transition_
     look_at(machine, log, at)
     assert machine.differences is None
     machine.measured(DIFFERENCES, (), reads_again=False)
-    for turn in (machine.look_again, lambda: machine.looking(LOOK), lambda: machine.looked(("the topic was cut",))):
+    for turn in (
+        machine.look_again,
+        lambda: machine.checking_topics(LOOK),
+        lambda: machine.topics_checked(("the topic was cut",)),
+    ):
         turn()
         assert machine.differences == DIFFERENCES and machine.obstacles is None
     assert machine.known == TopicsChecked(DIFFERENCES, ("the topic was cut",))
@@ -498,7 +502,7 @@ def test_what_is_prepared_stays_until_it_has_begun_or_is_refused() -> None:
     machine: AnyTransition = Transition()
     machine.preparing(PREPARATION)
     assert machine.known == Preparing(PREPARATION) and machine.has_request and machine.waits_in_background
-    for event in (lambda: machine.preparing(PREPARATION), lambda: machine.looking(LOOK), machine.began):
+    for event in (lambda: machine.preparing(PREPARATION), lambda: machine.checking_topics(LOOK), machine.began):
         with pytest.raises(InvalidTransition, match="cannot happen in the phase Preparing"):
             event()
     machine.prepared(PREPARED)

@@ -95,6 +95,8 @@ def test_a_map_is_grouped_by_its_entries(spark: SparkSession) -> None:
 
 ADVISED = {
     "SELECT time_bucket(INTERVAL '1' HOUR, ts) AS x FROM t": "TimeBucket",
+    "SELECT ts + make_interval(0, 0, 0, a) AS x FROM t": "MakeInterval",
+    "SELECT map_zip_with(map(a, s), map(a, s), (k, x, y) -> x) AS x FROM t": "MapZipWith",
     "SELECT to_number(s, '999') AS x FROM t": "ToNumber",
     "SELECT try_to_number(s, '999') AS x FROM t": "TryToNumber",
     "SELECT to_char(a, '999') AS x FROM t": "ToCharacter",
