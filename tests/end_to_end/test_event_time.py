@@ -152,6 +152,41 @@ def test_a_table_over_a_stored_one_has_its_whole_history(play: Playground, colum
         assert found == {key: n for key, n in closed.items() if name == "kept" or key != "k3"}, name
 
 
+LOADED_MS = 1_790_000_000_000
+COUNTED = """
+CREATE STREAMING TABLE events (k STRING, ts TIMESTAMP) USING kafka TBLPROPERTIES ('subscribe' = '@in');
+CREATE MATERIALIZED VIEW total TBLPROPERTIES ('topic' = '@total', 'mode' = 'upsert', 'key' = 'k') AS
+  SELECT k, count(*) AS n FROM events GROUP BY k;
+"""
+BY_MINUTE = """
+CREATE STREAMING TABLE by_minute TBLPROPERTIES ('topic' = '@by_minute', 'mode' = 'append') AS
+  SELECT window.start AS start, count(*) AS n FROM STREAM events WATERMARK ts DELAY OF INTERVAL 1 MINUTE GROUP BY window(ts, '1 minute');
+"""
+
+
+@pytest.mark.parametrize(("apart_ms", "late_max"), [(10, 0), (3_600_000, 250)])
+def test_a_topic_that_was_loaded_is_read_again_as_it_was_read(play: Playground, apart_ms: int, late_max: int) -> None:
+    """One partition was loaded after the other. If they were read again by these times, nearly all rows of the second one would be late. Where
+    the times lie within the delay of the watermark they say nothing, and otherwise two portions tell that event time does not follow them."""
+    play.topic("in", 2)
+    conf = {"stepwell.step.rows.max": 100}
+    begin = datetime(2024, 3, 1, tzinfo=UTC)
+    for lot in range(12):
+        partition, first = divmod(lot * 100, 600)
+        rows = [{"k": "a", "ts": (begin + timedelta(minutes=10 * (first + n))).isoformat()} for n in range(100)]
+        play.send("in", rows, partition, timestamp=LOADED_MS + lot * apart_ms)
+    play.run(before := play.resolve({"visits.sql": COUNTED}, conf))
+    now = play.resolve({"visits.sql": COUNTED + BY_MINUTE}, conf)
+    with play.running(before) as run:
+        apply(run, now)
+        wait_until_settled(run)
+        late = run.board.show()["late"].get("view by_minute", 0)
+    play.run(now)
+    assert late <= late_max
+    closed = 2 * 599  # the last window is open
+    assert sum(json.loads(message.value or b"")["n"] for message in play.read("by_minute")) == closed - late
+
+
 BOTH = {
     "both.sql": """
 CREATE STREAMING TABLE a (k STRING, ts TIMESTAMP) USING kafka TBLPROPERTIES ('subscribe' = '@a');

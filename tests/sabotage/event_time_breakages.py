@@ -135,6 +135,19 @@ EVENT_TIME = (
         ),
     ),
     Breakage(
+        "messages-are-read-again-by-the-times-of-a-load",
+        "Messages are read again by their timestamps, whatever these say of event time.",
+        "the history of a new view",
+        (
+            Edit(
+                "coordinator/loop.py",
+                "RereadOrder(topics.offsets_since, groups)",
+                "RereadOrder(topics.offsets_since)",
+            ),
+        ),
+        ("tests/end_to_end/test_event_time.py::test_a_topic_that_was_loaded_is_read_again_as_it_was_read",),
+    ),
+    Breakage(
         "a-watermark-follows-a-feed",
         "The watermark of a new table moves with rows that come from the state in the order of their hashes.",
         "the history of a new view",
