@@ -54,11 +54,13 @@ from coordinator.starting.errors import RecoveryFailed
 from coordinator.starting.topics.patterns import with_matching_topics
 from coordinator.starting.topics.setup import prepare
 from coordinator.status import StatusBoard
+from coordinator.stepping.dividing import groups_of_topics
 from coordinator.stepping.idle_wait import Bell
 from coordinator.stepping.input_topics import InputTopics
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.new_nodes import NewNodes
 from coordinator.stepping.redividing import Redivided
+from coordinator.stepping.reread_order import RereadOrder
 from coordinator.stepping.stepping import Stepping
 from coordinator.storing.storing import DAMAGED, Storing
 from coordinator.transition.course import Course, RunningProgram
@@ -204,12 +206,17 @@ class RevisionRun:
             plan,
             self._parts.transitions.portions,
             counted=running.counted,
-            rereads=RereadPortions(self._parts.topics, running.reread_sources) if running.reread_sources else None,
+            rereads=self._rereads(running) if running.reread_sources else None,
             before=running.before,
         )
         made = Inputs(spec, plan, topics, new_nodes, log, board=board, former=former)
         self._inputs_before = made
         return made
+
+    def _rereads(self, running: RunningProgram) -> RereadPortions:
+        topics, sources = self._parts.topics, running.reread_sources
+        groups = groups_of_topics(running.setup.numbered.circuit, sources)
+        return RereadPortions(topics, sources, RereadOrder(topics.offsets_since, groups))
 
     def _recover_and_loop(self, course: Course) -> None:
         recoveries, circuit_json = Recoveries(), CircuitJson(self._files, course)

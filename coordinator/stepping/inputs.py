@@ -174,6 +174,7 @@ class Inputs:
         """`watermarks_us`: after the step of this division, by node of the circuit."""
         jumped = not set(record.idle).issubset(self._idle_in_last)
         self._dividing.note_watermarks(record.step, watermarks_us, jumped=jumped)
+        self.new_nodes.note_watermarks(record.step, watermarks_us)
         if jumped:
             _log.info("watermarks go on without idle inputs", step=record.step, idle=list(record.idle))
         self._idle_in_last = record.idle

@@ -6,7 +6,7 @@ transition/portions.py, and which messages it has says transition/reread_portion
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -63,6 +63,11 @@ class NewNodes:
         """Such topics end where the same run has found their ends before a recovery or another program."""
         if self._rereads is not None and former._rereads is not None:
             self._rereads.ends = former._rereads.ends
+
+    def note_watermarks(self, step: int, watermarks_us: Mapping[int, int]) -> None:
+        """`watermarks_us`: after the step, by node of the circuit."""
+        if self._rereads is not None:
+            self._rereads.order.note_watermarks(step, watermarks_us)
 
     def weight(self, ranges: Iterable[OffsetRange]) -> int:
         """How many messages these ranges have, which were read again. A message of a batch table counts as many rows."""

@@ -4,19 +4,21 @@ Guarantees: each partition is read without gap from where the transition says, a
 have read the same, new nodes have what a fresh run would have given them.
 
 Batch tables come first, because what is read beside them is often looked up there. Messages are read by their timestamps, all partitions
-together. A watermark then leaves out as few rows as if the partitions had been read when the messages came. Where many messages have one
-timestamp or none, their partitions are read in proportion to what they have left (io_kafka/clients/time_bound.py).
+together (coordinator/stepping/reread_order.py). A watermark then leaves out as few rows as if the partitions had been read when the messages
+came. Where many messages have one timestamp or none, their partitions are read in proportion to what they have left
+(io_kafka/clients/time_bound.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from coordinator.revisions.rereadable import topics_of
 from coordinator.specification import InputTopic
 from coordinator.starting.topics.batch_tables import ends_of_loads
-from io_kafka.clients.time_bound import Offsets, TimeBound, proportional
+from io_kafka.clients.time_bound import Offsets, proportional
 from io_kafka.clients.topics import Topics
 from io_kafka.formats.batches import MESSAGE_ROWS_MAX
 from io_kafka.offsets import OffsetRange, TopicPartition
@@ -33,21 +35,30 @@ def source_read_again(source: InputTopic, handle: str, topics: Collection[str]) 
     return replace(source, table=table)
 
 
+class OrderOfMessages(Protocol):
+    """In which order messages are read again (coordinator/stepping/reread_order.py)."""
+
+    def find_ends(self, step: int, starts: Offsets, ends: Offsets, rows: int) -> Offsets:
+        """The ends of at most `rows` messages from `starts` on, and at most up to `ends`."""
+
+    def note_watermarks(self, step: int, watermarks_us: Mapping[int, int]) -> None:
+        """`watermarks_us`: after the step, by node of the circuit that fills."""
+
+
 @dataclass
 class RereadPortions:
     """The portions of messages that one transition reads again. `sources`: those that are read again, with the handles that they have there.
-    `ends`: where the partitions ended that only new nodes read, when each was looked at first, for a run that reads what was there at its
-    start; None for another one."""
+    `order`: in which it reads them. `ends`: where the partitions ended that only new nodes read, when each
+    was looked at first, for a run that reads what was there at its start; None for another one."""
 
     topics: Topics
     sources: Sequence[InputTopic]
+    order: OrderOfMessages
     ends: Offsets | None = None
     _table_topics: frozenset[str] = field(init=False)
-    _cut: TimeBound = field(init=False)
 
     def __post_init__(self) -> None:
         tables = (source for source in self.sources if source.is_table)
-        self._cut = TimeBound(self.topics.offsets_since)
         self._table_topics = frozenset(topic for source in tables for topic in source.table.topics)
 
     def offsets_left(self, log: StepLogState) -> int:
@@ -66,7 +77,7 @@ class RereadPortions:
             known.update({r.where: r.end for r in after.again})
         starts = {**self._starts_added(log, division, known), **known}
         ends = self._ends(starts, division.ends, log)
-        chosen = self._portion(starts, ends, rows) if rows else dict(starts)
+        chosen = self._portion(division.step, starts, ends, rows) if rows else dict(starts)
         ranges = tuple(
             InputRange(topic=where.topic, partition=where.partition, start=starts[where], end=chosen[where])
             for where in sorted(starts)
@@ -104,9 +115,9 @@ class RereadPortions:
         """How many rows these ranges stand for, at most."""
         return sum(r.length * (MESSAGE_ROWS_MAX if r.topic in self._table_topics else 1) for r in ranges)
 
-    def _portion(self, starts: Offsets, ends: Offsets, rows: int) -> Offsets:
+    def _portion(self, step: int, starts: Offsets, ends: Offsets, rows: int) -> Offsets:
         tables = {where for where in starts if where.topic in self._table_topics and starts[where] < ends[where]}
         if tables:
             mine = {where: starts[where] for where in tables}
             return {**starts, **proportional(mine, ends, max(1, rows // MESSAGE_ROWS_MAX))}
-        return self._cut.find_ends(starts, ends, rows)
+        return self.order.find_ends(step, starts, ends, rows)

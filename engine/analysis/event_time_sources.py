@@ -1,4 +1,5 @@
-"""From which sources a watermark follows: which are read together by the time of their messages, and which inputs are idle with them."""
+"""From which sources a watermark follows: which are read together by the time of their messages, and which inputs are idle with them. And which
+watermarks follow from feeds, whose rows come in the order of their hashes."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 
 from engine.model.circuit import Circuit
 from engine.model.event_time import Watermark
+from engine.model.filling import ContentFeed
 from engine.model.rows import Source
 
 
@@ -49,6 +51,15 @@ def idle_inputs(sides: Sides, idle: Collection[str]) -> frozenset[int]:
     is: nothing tells then which of them is behind for no reason."""
     found = frozenset(number for number, handles in enumerate(sides) if handles and handles.issubset(idle))
     return frozenset() if len(found) == len(sides) else found
+
+
+def watermarks_over_feeds(circuit: Circuit) -> frozenset[int]:
+    """The Watermarks that follow from the rows of a feed, beside others or alone."""
+    fed: set[int] = set()
+    for number, node in enumerate(circuit.nodes):
+        if isinstance(node, ContentFeed) or not fed.isdisjoint(node.inputs):
+            fed.add(number)
+    return frozenset(fed & circuit.nodes_of(Watermark).keys())
 
 
 def _sources_below(circuit: Circuit) -> list[frozenset[str]]:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from engine.analysis.event_time_sources import watermarks_over_feeds
 from engine.model.circuit import Circuit, Output
 from engine.operators.arrangement import Everyone, Exchange, Key
 from engine.operators.output import arrange_withheld
@@ -84,6 +85,10 @@ class StagePlan:
                 if not named[producer]:
                     found[producer] = min(found[producer], found[index])
         return tuple(index if first == len(nodes) else first for index, first in enumerate(found))
+
+    @cached_property
+    def watermarks_over_feeds(self) -> frozenset[int]:
+        return watermarks_over_feeds(self.circuit)
 
     def nodes_of(self, stage: int) -> list[int]:
         return [index for index, at in enumerate(self.stage) if at == stage]

@@ -14,6 +14,10 @@ state too, until the minimum has reached it. So rows of such an input are late b
 Such a watermark does not follow from the rows alone. So a copy of it, which a transition fills from history, asks the original how far it is
 when all is filled. Otherwise the copy would not have closed what the original has, and nobody else would.
 
+A feed gives the content of a view in the order of hashes. Its first rows already have times from the whole history, so a watermark that
+followed them would make nearly all others late. So a Watermark over a feed stands still at 1970-01-01 until all is filled, and then goes in one
+step to where the rows lead. No row of the content is late for who is filled with it.
+
 Every worker reduces its rows to their latest time (LatestTime). The worker that owns slot 0 keeps the latest time of each input in a trace,
 which is versioned like all state, and tells all workers two watermarks in every step: the one before it and the one after it. So nobody else
 keeps a copy, as with the value of a subquery (scalar.py). Operators leave out rows that are late by the watermark before the step, then add the
@@ -130,12 +134,13 @@ def step_watermark(node: Watermark, inputs: Sequence[pa.Table], context: StepCon
         if told.num_rows:
             new[number] = max(pc.max(told.column(0)).as_py(), old.get(number, -(1 << 63)))
             silent.discard(number)
+    stands, ends = context.node in context.step.standing, context.step.division.ends_filling
     of_all = _watermark(node, new)
-    before = max(_watermark(node, old), old.get(REACHED, EPOCH_US))
-    after = max(before, _watermark(node, new, silent))
-    if context.step.division.ends_filling:
+    assert _watermark(node, old) <= of_all, "a watermark goes back"
+    before = EPOCH_US if stands else max(_watermark(node, old), old.get(REACHED, EPOCH_US))
+    after = before if stands and not ends else max(before, _watermark(node, new, silent))
+    if ends:
         after = max([after, *(mark_of(told).after for told in original)])
-    assert _watermark(node, old) <= of_all <= after, "a watermark goes back"
     if after > of_all:
         new[REACHED] = after
     moved = [number for number in sorted({*old, *new}) if old.get(number) != new.get(number)]
@@ -146,7 +151,8 @@ def step_watermark(node: Watermark, inputs: Sequence[pa.Table], context: StepCon
         columns = [pa.array(numbers, pa.int16()), pa.array(latest, pa.int64())]
         delta = zset.build(columns, np.array(weights, np.int64))
         trace.append(as_rows(delta), context.key(0, ()).hashes(delta))
-    context.found.times.watermarks[context.node] = after
+    if not stands or ends:
+        context.found.times.watermarks[context.node] = after
     return zset.build([pa.array([before], pa.int64()), pa.array([after], pa.int64())], np.ones(1, np.int64))
 
 

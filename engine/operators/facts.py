@@ -52,6 +52,12 @@ class DivisionFacts:
         before, after = self.filled
         return before < after == LEVELS * HASHES
 
+    @property
+    def gives_content(self) -> bool:
+        """Whether feeds had something left to give before this step."""
+        before, after = self.filled
+        return before < LEVELS * HASHES and after > 0
+
     def fed_hashes(self, level: int) -> tuple[int, int]:
         """The range of hashes that the feeds of a level give in the step. One position stands for the feeds of all levels: level n is fed from
         n * HASHES to (n + 1) * HASHES."""
@@ -64,7 +70,8 @@ class StepFacts:
     """What is true in one step on one worker. `colocation[node][i]`: the columns of the node's input i by whose hash its rows lie on this
     worker; None if they may lie on any worker. `owns_keyless`: whether this worker owns slot 0, to which rows without a key belong. `grown`: the
     sources whose topic has more partitions than when the state began. `first`: the first step of the program that the step runs.
-    `idle_inputs`: the inputs that a Watermark leaves out, by node."""
+    `idle_inputs`: the inputs that a Watermark leaves out, by node. `standing`: the Watermarks over feeds that have not come to their end before
+    the step."""
 
     division: DivisionFacts
     colocation: Sequence[tuple[Key | None, ...]]
@@ -72,6 +79,7 @@ class StepFacts:
     grown: frozenset[str] = frozenset()
     first: int = 0
     idle_inputs: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    standing: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class WorkerStep:
             grown,
             first=first,
             idle_inputs=_idle_inputs(plan.circuit, division.idle),
+            standing=plan.watermarks_over_feeds if division.gives_content else frozenset(),
         )
         return cls(run, facts, plan, placement, worker)
 

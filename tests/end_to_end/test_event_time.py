@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from coordinator.revisions.requests import TurnTransition
 from engine.operators.table import operator_of
 from examples.batch import batch_answer, compare, published
 from tests.end_to_end.harness import Playground, Resolved, Value, renamed
+from tests.end_to_end.test_transitions import ORDER_SECONDS, apply, wait_until_settled
 from tests.end_to_end.test_views_in_error import answered, run, written_alike
 from tests.engine.every_kind import OF_EVENT_TIME, every_kind
 from tests.io_kafka.backlogs import uneven
@@ -106,6 +108,83 @@ def test_what_reads_a_changed_table_over_event_time_has_its_new_rows(play: Playg
     found = {(row["k"], column): row[column] for row in last.values() for column in ("n", "windows")}
     assert found == expected and expected["a", "windows"] > 10
     assert Counter(map(json.dumps, copied)) == Counter(map(json.dumps, written))
+
+
+STORED_BELOW = """
+CREATE STREAMING TABLE events (k STRING, ts TIMESTAMP) USING kafka TBLPROPERTIES ('subscribe' = '@in');
+CREATE STREAMING TABLE clean AS SELECT {columns} FROM STREAM events WHERE k <> 'x';
+{more}
+"""
+OVER_STORED = """
+CREATE STREAMING TABLE {name} TBLPROPERTIES ('topic' = '@{name}', 'mode' = 'upsert', 'key' = 'start,k') AS
+  SELECT window.start AS start, k, count(*) AS n FROM STREAM clean WATERMARK ts DELAY OF INTERVAL 1 MINUTE {where}
+  GROUP BY window(ts, '1 minute'), k;
+"""
+
+
+@pytest.mark.parametrize(("columns", "workers"), [("*", 1), ("DISTINCT *", 3)])
+def test_a_table_over_a_stored_one_has_its_whole_history(play: Playground, columns: str, workers: int) -> None:
+    """The stored rows come by the hash. If the watermark followed them, nearly all would be late."""
+    play.topic("in", 2)
+    conf = {"stepwell.step.rows.max": 20, "stepwell.workers": workers}
+    _send(play, [(f"k{minute}", minute) for minute in range(40)])
+    kept = OVER_STORED.format(name="kept", where="")
+    more = kept + OVER_STORED.format(name="changed", where="")
+    play.run(before := play.resolve({"visits.sql": STORED_BELOW.format(columns=columns, more=more)}, conf))
+    more = "".join(OVER_STORED.format(name=name, where="WHERE k <> 'k3'") for name in ("changed", "new"))
+    now = play.resolve({"visits.sql": STORED_BELOW.format(columns=columns, more=kept + more)}, conf)
+    with play.running(before) as run:
+        apply(run, now, hold=True)
+        run.wait_until(lambda shown: (shown["transition"] or {}).get("held_because"))
+        _send(play, [("k40", 40), ("k41", 41), ("late", 5), ("k42", 42)])
+        run.wait_until(lambda shown: shown["rows"] >= 4)
+        run.requests.revision.ask(TurnTransition("switch"), ORDER_SECONDS)
+        wait_until_settled(run)
+        late = run.board.show()["late"]
+    _send(play, [("k43", 43), ("late", 6), ("k44", 44), ("k45", 45)])
+    play.run(now)
+    assert sum(late.values()) == 2, "the row is late for both definitions, and no other one is"
+    closed = {f"k{minute}": 1 for minute in range(44)}
+    for name in ("kept", "changed", "new"):
+        last = {message.key: message.value for message in play.read(name)}
+        rows = [json.loads(value) for value in last.values() if value is not None]
+        found = {row["k"]: row["n"] for row in rows}
+        assert found == {key: n for key, n in closed.items() if name == "kept" or key != "k3"}, name
+
+
+LOADED_MS = 1_790_000_000_000
+COUNTED = """
+CREATE STREAMING TABLE events (k STRING, ts TIMESTAMP) USING kafka TBLPROPERTIES ('subscribe' = '@in');
+CREATE MATERIALIZED VIEW total TBLPROPERTIES ('topic' = '@total', 'mode' = 'upsert', 'key' = 'k') AS
+  SELECT k, count(*) AS n FROM events GROUP BY k;
+"""
+BY_MINUTE = """
+CREATE STREAMING TABLE by_minute TBLPROPERTIES ('topic' = '@by_minute', 'mode' = 'append') AS
+  SELECT window.start AS start, count(*) AS n FROM STREAM events WATERMARK ts DELAY OF INTERVAL 1 MINUTE GROUP BY window(ts, '1 minute');
+"""
+
+
+@pytest.mark.parametrize(("apart_ms", "late_max"), [(10, 0), (3_600_000, 250)])
+def test_a_topic_that_was_loaded_is_read_again_as_it_was_read(play: Playground, apart_ms: int, late_max: int) -> None:
+    """One partition was loaded after the other. If they were read again by these times, nearly all rows of the second one would be late. Where
+    the times lie within the delay of the watermark they say nothing, and otherwise two portions tell that event time does not follow them."""
+    play.topic("in", 2)
+    conf = {"stepwell.step.rows.max": 100}
+    begin = datetime(2024, 3, 1, tzinfo=UTC)
+    for lot in range(12):
+        partition, first = divmod(lot * 100, 600)
+        rows = [{"k": "a", "ts": (begin + timedelta(minutes=10 * (first + n))).isoformat()} for n in range(100)]
+        play.send("in", rows, partition, timestamp=LOADED_MS + lot * apart_ms)
+    play.run(before := play.resolve({"visits.sql": COUNTED}, conf))
+    now = play.resolve({"visits.sql": COUNTED + BY_MINUTE}, conf)
+    with play.running(before) as run:
+        apply(run, now)
+        wait_until_settled(run)
+        late = run.board.show()["late"].get("view by_minute", 0)
+    play.run(now)
+    assert late <= late_max
+    closed = 2 * 599  # the last window is open
+    assert sum(json.loads(message.value or b"")["n"] for message in play.read("by_minute")) == closed - late
 
 
 BOTH = {

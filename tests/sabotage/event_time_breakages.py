@@ -135,6 +135,26 @@ EVENT_TIME = (
         ),
     ),
     Breakage(
+        "messages-are-read-again-by-the-times-of-a-load",
+        "Messages are read again by their timestamps, whatever these say of event time.",
+        "the history of a new view",
+        (
+            Edit(
+                "coordinator/loop.py",
+                "RereadOrder(topics.offsets_since, groups)",
+                "RereadOrder(topics.offsets_since)",
+            ),
+        ),
+        ("tests/end_to_end/test_event_time.py::test_a_topic_that_was_loaded_is_read_again_as_it_was_read",),
+    ),
+    Breakage(
+        "a-watermark-follows-a-feed",
+        "The watermark of a new table moves with rows that come from the state in the order of their hashes.",
+        "the history of a new view",
+        (Edit("engine/run/stage.py", "if division.gives_content else frozenset()", "if False else frozenset()"),),
+        ("tests/end_to_end/test_event_time.py::test_a_table_over_a_stored_one_has_its_whole_history",),
+    ),
+    Breakage(
         "nothing-happens-when-an-input-becomes-idle",
         "What an idle input holds back waits for the next message.",
         "the meaning of stepwell.watermark.idle.after",

@@ -84,7 +84,7 @@ REREAD = (
         (
             Edit(
                 READING,
-                "        return self._cut.find_ends(starts, ends, rows)\n",
+                "        return self.order.find_ends(step, starts, ends, rows)\n",
                 "        return proportional(starts, ends, rows)\n",
             ),
         ),

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from coordinator.specification import InputTopic
+from coordinator.stepping.reread_order import RereadOrder
 from coordinator.transition.reread_portions import RereadPortions
 from engine.run.source_table import SourceTable
 from io_kafka.clients.time_bound import PROBES_MAX
@@ -63,7 +64,7 @@ class Story:
         tables: tuple[TableRecord, ...] = (),
     ) -> None:
         self.topics = FakeTopics(times)
-        self.reading = RereadPortions(self.topics, sources)  # type: ignore[arg-type]
+        self.reading = RereadPortions(self.topics, sources, RereadOrder(self.topics.offsets_since))  # type: ignore[arg-type]
         self.live = {p: len(found) for p, found in times.items() if p.topic not in only_new}
         first = tuple(
             InputRange(topic=p.topic, partition=p.partition, start=0, end=n) for p, n in sorted(self.live.items())
