@@ -320,7 +320,7 @@ class RevisionRun:
         of_program = _StepsOfProgram(inputs, self._make_stepping(course.start, inputs))
         while True:
             blocked = self._look_around(core, crew)
-            circuit_json.keep(self._parts.writer.state)
+            circuit_json.keep(self._parts.writer.state, core.version.step)
             of_program.inputs.allow(
                 ahead=not core.is_transition_due(self._parts.writer.state),
                 filling=not self._parts.writer.state.revisions.is_paused,

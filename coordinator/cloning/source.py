@@ -193,7 +193,8 @@ def _written_topics(moment: CopyMoment) -> frozenset[str]:
 def _lost_inputs(source: CopySource, topics: Topics) -> Iterator[str]:
     """Each topic that is gone, and each partition whose messages from the version on have expired."""
     tables = {topic for each in source.document.inputs if each.is_table for topic in each.table.topics}  # see tables.py
-    there, names = topics.names(), sorted({where.topic for where in source.positions} - tables)
+    names = sorted({where.topic for where in source.positions} - tables)
+    there = topics.existing(names)
     gone = [name for name in names if name not in there]
     yield from (f"input topic {name} does not exist any more" for name in gone)
     facts = topics.describe([name for name in names if name in there])

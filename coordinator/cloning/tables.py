@@ -75,8 +75,8 @@ def why_not_loaded(source: CopySource) -> Iterator[str]:
 def check_loads(source: CopySource, topics: Topics) -> None:
     """Raises CopyRefused if the rows of a batch table cannot be copied."""
     reasons = list(why_not_loaded(source))
-    there, loads = topics.names(), loads_of(source)
-    lost = lost_topics((load.topic for load in loads.values()), topics.describe(loads.keys() & there))
+    loads = loads_of(source)
+    lost = lost_topics((load.topic for load in loads.values()), topics.describe(topics.existing(loads)))
     for topic, load in loads.items():
         if topic in lost.names:
             reasons.append(

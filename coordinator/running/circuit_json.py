@@ -9,20 +9,26 @@ from io_kafka.step_log.state import StepLogState
 
 
 class CircuitJson:
-    """Keeps circuit.json as the step log has it: the databases of the layout, and the circuit whose views the last checkpoint has."""
+    """Keeps circuit.json as the databases are: those of the layout, and the circuit of the version that was opened or completed last."""
 
     def __init__(self, files: PipelineSpec, course: Course) -> None:
         self._files, self._course = files, course
         self._written: tuple[int, int, int | None] | None = None
         """The layout, the revision and `until` of what was written last."""
 
-    def keep(self, log: StepLogState) -> None:
-        """Called at every boundary, so the file is written before workers leave."""
-        last = max((version.step for version in log.checkpoints), default=0)
-        course, revision, in_force = self._course, self._course.revision_at(last), log.revision
-        is_of_another = in_force is not None and in_force.number != revision
-        until = in_force.step if in_force is not None and is_of_another else None
+    def keep(self, log: StepLogState, step: int) -> None:
+        """Called at every boundary, so the file is written before workers leave. `step`: before which the version was taken that the databases
+        have. After a restore that is an earlier one than the last checkpoint of the log."""
+        course, revision = self._course, self._course.revision_at(step)
+        until = log.revisions.last_with_views_of(revision)
         if log.layout is not None and (log.layout.number, revision, until) != self._written:
-            marks, made_with = course.marks_of(revision), course.made_with_of(revision)
-            write_owner(self._files, course.answers_of(revision), log, until, marks=marks, made_with=made_with)
+            write_owner(
+                self._files,
+                course.answers_of(revision),
+                log,
+                until,
+                since=log.revisions.first_with_views_of(revision),
+                marks=course.marks_of(revision),
+                made_with=course.made_with_of(revision),
+            )
             self._written = (log.layout.number, revision, until)

@@ -101,6 +101,16 @@ class Topics:
         """The names of all topics that the user may see, without Kafka's internal ones."""
         return {str(name) for name in self._cluster().topics if not name.startswith("__")}
 
+    def existing(self, names: Iterable[str]) -> set[str]:
+        """Which of these topics are there. One that the user may not see is not taken for one that is gone: raises NotAuthorized."""
+        wanted = set(names)
+        found = wanted & self.names() if wanted else wanted
+        for name in sorted(wanted - found):
+            with suppress(UnknownTopic):
+                self.partitions([name])
+                found.add(name)
+        return found
+
     def cluster_id(self) -> str:
         return str(self._cluster().cluster_id)
 

@@ -170,6 +170,23 @@ class RevisionState(Part):
                 return passage.before.step
         return 0 if self.in_force is None else self.in_force.step
 
+    def first_with_views_of(self, number: int) -> int:
+        """The earliest step before which a version can have been taken that has the views of this revision; 0 if nothing is known of its
+        beginning. After a switch they are there when its step is done."""
+        records = (self.in_force, *(passage.before for passage in self.passages))
+        record = next((each for each in records if each is not None and each.number == number), None)
+        if record is None or record == self.root:
+            return 0
+        return record.step + 1
+
+    def last_with_views_of(self, number: int) -> int | None:
+        """The last step before which a version can have been taken that has the views of this revision; None if there is no end of it."""
+        ends = (passage.switch for passage in self.passages if passage.before.number == number)
+        ended = next((end for end in ends if end is not None), None)
+        if ended is None and self.in_force is not None and self.in_force.number != number:
+            return self.in_force.step
+        return ended
+
     def passage_that_fills(self, step: int) -> Passage | None:
         """The one in which this step fills; None if it does not."""
         if not self.passages:

@@ -39,7 +39,11 @@ def take_from_running(
     endpoint = client.endpoint()
     note(f"process {endpoint.pid} hands over at step {before['step']}")
     client.hand_over()
-    ended = client.wait_for_end(endpoint, STOP_SECONDS_MAX)
+    try:
+        ended = client.wait_for_end(endpoint, STOP_SECONDS_MAX)
+    except KeyboardInterrupt:
+        note(f"process {endpoint.pid} was asked to stop already: it ends at a checkpoint, and no service runs then")
+        raise
     if ended is not None and ended["error"] is not None:
         note(
             f"process {endpoint.pid} has ended with an error, and this run goes on from its last checkpoint: {ended['error']}"

@@ -161,6 +161,8 @@ def _refuse_choices(*, says_how: bool, says_reload: bool) -> None:
 
 def end_text(status: Mapping[str, Any]) -> str:
     """The last line of a run. What was left out is said there, because it is an end without an error."""
+    if status["phase"] == "starting":  # a signal came before the claim, and nothing is known of the state
+        return "stopped before anything was begun"
     text = f"stopped before step {status['checkpoint_step']}, at a checkpoint; {status['rows']:,} rows read in this run"
     skipped = ", ".join(f"{handle}: {count:,}" for handle, count in sorted(status["skipped"].items()) if count)
     late = ", ".join(f"{view}: {count:,}" for view, count in sorted(status["late"].items()) if count)

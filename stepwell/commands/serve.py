@@ -55,7 +55,7 @@ from stepwell.project.loading import Project
 from stepwell.service.holder import wait_until_claimable
 from stepwell.service.kafka_watch import kafka_watched
 from stepwell.service.last_run import reserve_last_run, write_last_run
-from stepwell.service.listener import Listener, token_of
+from stepwell.service.listener import Listener, check_listener, token_of
 from stepwell.service.server import ControlServer
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[s
                 prepared = _prepare(project, spark, options, service)
                 log = _log_reader(project)()
                 if log.claim is not None:
+                    _check_listener(project)
                     take_from_running(project, prepared.pipeline, log, options.on_change, options.chosen)
                 claimable = _claimable_epoch(project, take_over=options.take_over)
                 with _control(project, service) as server:
@@ -114,7 +115,7 @@ def serve(project: Project, spark: StartingSpark, options: RunOptions) -> dict[s
             _add_written_topics(fault, project, definitions)
             raise
         except _StoppedEarly:
-            note("stopped before anything was begun")
+            pass  # the last line says it
     return board.show()
 
 
@@ -331,6 +332,13 @@ def _control(project: Project, service: _Service) -> Iterator[ControlServer]:
         server.close()
         if listener is not None:
             listener.close()
+
+
+def _check_listener(project: Project) -> None:
+    """Raises MetricsUnavailable if `_listener` would, while another run may still listen at the same address."""
+    settings = project.settings.stepwell
+    if settings.metrics_address is not None:
+        check_listener(Address.parse(settings.metrics_address), settings.metrics_token_file, project.state_folder)
 
 
 def _listener(project: Project, server: ControlServer) -> Listener | None:

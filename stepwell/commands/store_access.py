@@ -115,7 +115,7 @@ def begins_of(project: Project, log: StepLogState) -> dict[TopicPartition, int]:
     read = {where.topic for where in log.next_offsets} | {
         r.topic for each in log.divisions.values() for r in each.again
     }
-    return topics.begin_offsets(sorted(read & topics.names()))
+    return topics.begin_offsets(topics.existing(read))
 
 
 def log_id_of(project: Project) -> str:

@@ -128,12 +128,19 @@ def read_contents(
 
 
 def _check_revision(folder: Path, version: VersionId) -> None:
-    """Raises NoState if the version has the views of another project than `circuit.json` says: a transition has come between."""
+    """Raises NoState if the version has the views of another project than `circuit.json` says: a transition has come between, forwards or
+    back."""
     owner = read_owner(folder)
     if owner is not None and owner.until is not None and version.step > owner.until:
         raise NoState(
             f"the state at step {version.step} is that of the next revision, which began with step {owner.until}, and the last run ended before "
             "it could say so",
+            "`stepwell run` goes on with it; `stepwell run --available-now` does, and ends.",
+        )
+    if owner is not None and version.step < owner.since:
+        raise NoState(
+            f"the state at step {version.step} is that of a former revision, because the last run went back to it and ended before it had come "
+            f"to step {owner.since} again",
             "`stepwell run` goes on with it; `stepwell run --available-now` does, and ends.",
         )
 

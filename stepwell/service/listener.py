@@ -9,6 +9,7 @@ Prometheus, which reads it too, needs no change after a restart. Whoever has thi
 
 from __future__ import annotations
 
+import errno
 import secrets
 import socket
 from pathlib import Path
@@ -65,6 +66,21 @@ def token_of(address: Address, file: Path | None, folder: Path) -> str | None:
             "Write a longer one, or delete the file: the next start makes one.",
         )
     return token
+
+
+def check_listener(address: Address, file: Path | None, folder: Path) -> None:
+    """Raises MetricsUnavailable if no listener could be opened here with this address and token, whoever listens there now. A run that is to
+    take the place of another one finds it out before that one ends."""
+    token_of(address, file, folder)
+    try:
+        _bound(address).close()
+    except MetricsUnavailable as fault:
+        if not _is_in_use(fault):
+            raise
+
+
+def _is_in_use(fault: MetricsUnavailable) -> bool:
+    return isinstance(fault.__cause__, OSError) and fault.__cause__.errno == errno.EADDRINUSE
 
 
 class Listener:

@@ -39,6 +39,9 @@ def test_a_new_service_takes_over_at_a_checkpoint_and_a_broken_one_leaves_the_ol
         (play.folder / "transformations" / "project.sql").write_text("CREATE MATERIALIZED VIEW v AS SELECT nothing;")
         with service(resolved, broken_log, "--hand-over") as broken:
             assert broken.wait(WAIT_SECONDS_MAX) == ExitCode.PROJECT, broken_log.read_text()
+        play.resolve(project(), {"stepwell.metrics.address": "no.such.host.invalid:9464"})
+        with service(resolved, broken_log, "--hand-over") as broken:
+            assert broken.wait(WAIT_SECONDS_MAX) == ExitCode.MACHINE, broken_log.read_text()
         assert old.poll() is None and client_of(resolved).status()["phase"] == "run"
         resolved = play.resolve(project())
         with service(resolved, new_log, "--hand-over") as new:

@@ -13,7 +13,7 @@ from base.fault import ExitCode, exit_code_of
 from coordinator.topic_names import transactional_id_of
 from io_kafka.clients.rights import Right
 from io_kafka.clients.topics import Topics
-from io_kafka.errors import KafkaFault
+from io_kafka.errors import KafkaFault, NotAuthorized
 from stepwell.doctor.rights import right_checks, wanted_by
 from stepwell.project.tables import OutputSpec
 from storage.database import Database
@@ -115,6 +115,28 @@ def test_the_rights_of_the_table_suffice_and_a_full_refresh_is_refused_before_it
     play.run(resolved)
     play.run(resolved, full_refresh=True)
     assert play.check(resolved) == {"sums": 2, "large": 2} and play.log(resolved).generation == 1
+
+
+def test_a_topic_that_the_user_may_not_see_is_not_taken_for_one_that_was_deleted(
+    play: Playground, secured: SecuredBroker
+) -> None:
+    """The broker does not list a topic to a user without any right on it. With the rights given back the pipeline goes on."""
+    restricted = Restricted(play, secured)
+    play.run(restricted.resolved)
+    play.send("in", [{"k": "a", "n": 7}])
+    for name in ("sums", "in"):
+        topic = play.prefix + name
+        rights = [right for right in restricted.rights() if right.name == topic]
+        restricted.without(*rights)
+        wait_until(lambda topic=topic: topic not in restricted.topics.names())
+        restricted.refused(rf"topic '{topic}': the broker refuses .*Grant it")
+        with pytest.raises(NotAuthorized, match=topic):
+            restricted.topics.existing([topic])
+        secured.allow(rights)
+        wait_until(lambda: restricted.missing() == set())
+        assert restricted.topics.existing([topic]) == {topic}
+    play.run(restricted.resolved)
+    assert play.check(restricted.resolved) == {"sums": 2, "large": 2}
 
 
 REFUSED: Mapping[tuple[str, str], str] = {

@@ -20,13 +20,15 @@ from base.fault import ExitCode
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest, TurnTransition
 from coordinator.running import recovery
-from coordinator.starting.errors import DatabaseMissing
+from coordinator.starting.errors import CircuitChanged, DatabaseMissing
 from coordinator.status import StatusBoard
 from coordinator.storing import storing
 from faults.points import STORE, Crash, CrashOrder, Point, arm
 from io_kafka.clients.writer_faults import Fenced
 from stepwell.cli import app
 from stepwell.commands import restore as restoring
+from stepwell.inspection.query import query
+from stepwell.inspection.query_errors import NoState
 from stepwell.project.loading import Project
 from storage.database import Database
 from storage.description import RECORDS
@@ -40,6 +42,7 @@ from tests.end_to_end.test_loading_tables import COUNTRIES, clicks, write_people
 from tests.end_to_end.test_loading_tables import project as with_tables
 from tests.end_to_end.test_reading_again import wait_until_it_stands_still
 from tests.end_to_end.test_transitions import NEW_VIEW, ORDER_SECONDS, apply, orders, project, wait_until_settled
+from tests.end_to_end.threads import threads
 from tests.sampling import sampled
 
 
@@ -318,6 +321,37 @@ def test_a_transition_after_the_stored_version_is_replayed_from_the_store(
     assert play.run(third)["steps_replayed"] == steps - stored
     play.check(third)
     play.check_steps(third)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("crash", ["recovery.opened", "replay.compared"])
+def test_a_query_of_a_state_from_before_a_transition_has_no_rows_of_another_view(
+    play: Playground, started: Resolved, monkeypatch: pytest.MonkeyPatch, crash: Point
+) -> None:
+    """The stored version is from before the transition, and the run that goes back to it is broken off before another checkpoint. The databases
+    have the views of the former project then, under numbers that are those of others in the next one, or nobody's."""
+    monkeypatch.setattr(storing, "STOP_SECONDS_MAX", 0.0)
+    now = resolve(play, project(where="WHERE amount > 10", more=NEW_VIEW))
+    with away(play), play.running(started) as run:
+        apply(run, now)
+        wait_until_settled(run)
+        play.send("orders", orders(100, 100))
+        run.wait_until(lambda shown: shown["rows"] == 100 and not any(shown["lag"].values()))
+    monkeypatch.undo()
+    lose(play)
+    with arm(CrashOrder(crash, "raise")), pytest.raises(Crash):
+        play.run(now, threads(one_for_all=True))
+    Database.close_all()
+    asked = "SELECT * FROM totals"
+    if crash == "recovery.opened":  # what the databases have was not told yet
+        with pytest.raises(NoState, match=r"(?s)that of a former revision.*`stepwell run` goes on"):
+            query(now.project, now.spec.circuit, asked)
+    else:
+        with pytest.raises(CircuitChanged):
+            query(now.project, now.spec.circuit, asked)
+        assert query(started.project, started.spec.circuit, asked).rows.count() == 13
+    play.run(now)
+    assert query(now.project, now.spec.circuit, asked).rows.count() == play.check(now)["totals"]
 
 
 SALES = """

@@ -301,6 +301,18 @@ def test_steps_that_are_forgotten_take_along_what_only_they_need() -> None:
     assert (ready.filled, ready.apply(switches(2, 3), 99).apply(turns("taken_back", 3), 100).filled) == (WHOLE, WHOLE)
 
 
+def test_the_log_says_which_versions_have_the_views_of_a_revision() -> None:
+    """A version that was taken before the step of the switch has those of the former one."""
+    for log in (SWITCHING, SETTLED):
+        state = folded(*log).revisions
+        assert (state.first_with_views_of(1), state.last_with_views_of(1)) == (0, 3)
+        assert (state.first_with_views_of(2), state.last_with_views_of(2)) == (4, None)
+    ready = folded(*SWITCHING, turns("taken_back", 3)).revisions
+    assert (ready.first_with_views_of(1), ready.last_with_views_of(1)) == (0, None)
+    third = folded(*SETTLED, begins(3, 4), fills(4, WHOLE), step(4, 5), switches(3, 5)).revisions
+    assert (third.last_with_views_of(1), third.last_with_views_of(2), third.first_with_views_of(3)) == (3, 5, 6)
+
+
 def test_a_revision_that_continues_the_state_ends_what_can_be_replayed() -> None:
     state = folded(*SETTLED, revision(3, 4))
     assert (state.revisions.root, state.revision, state.revisions.passages) == (revision(3, 4), revision(3, 4), ())

@@ -58,6 +58,7 @@ def test_a_missing_topic_is_created_and_one_that_is_there_left_as_it_is(topics: 
     name = topic_prefix + "out"
     made = topics.ensure(name, 3, {"cleanup.policy": "compact", "min.insync.replicas": "1"})
     assert (made.name, made.partitions, made.config["cleanup.policy"]) == (name, 3, "compact")
+    assert topics.existing([name, name + "-none"]) == {name} and topics.existing([]) == set()
     assert made.compacted
     assert topics.ensure(name, 7, {"cleanup.policy": "delete"}) == made
     assert topics.describe([name]) == {name: made}

@@ -322,11 +322,26 @@ DOCTOR = (
         (
             Edit(
                 "coordinator/starting/topics/same_topics.py",
-                "deleted = sorted(written & known.keys() - topics.names())",
+                "deleted = sorted(written - topics.existing(written))",
                 "deleted = sorted(written & {spec.name})",
             ),
         ),
         ("tests/end_to_end/test_changed_topics.py::test_an_output_topic_that_is_gone_is_not_made_again",),
+    ),
+    Breakage(
+        "hidden-topics-count-as-deleted",
+        "A topic that the user may not see is told to be deleted, with the advice to rebuild.",
+        "an error is told",
+        (
+            Edit(
+                "io_kafka/clients/topics.py",
+                "for name in sorted(wanted - found):",
+                "for name in sorted(wanted & {''}):",
+            ),
+        ),
+        (
+            "tests/end_to_end/test_rights.py::test_a_topic_that_the_user_may_not_see_is_not_taken_for_one_that_was_deleted",
+        ),
     ),
     Breakage(
         "a-lag-that-nobody-asks-for",

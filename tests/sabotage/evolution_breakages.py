@@ -788,4 +788,30 @@ EVOLUTION = (
         (Edit("engine/analysis/project_match.py", " | _kept_readers(made)", ""),),
         ("tests/end_to_end/test_event_time.py::test_what_reads_a_changed_table_over_event_time_has_its_new_rows[a]",),
     ),
+    Breakage(
+        "a-query-reads-former-views-by-the-numbers-of-new-ones",
+        "A query of a state that a run has taken back to before a transition reads the tables of other views, or none.",
+        "a query has the rows of its view",
+        (Edit("stepwell/inspection/view_contents.py", "version.step < owner.since", "version.step < 0"),),
+        (
+            "tests/end_to_end/test_store.py::"
+            "test_a_query_of_a_state_from_before_a_transition_has_no_rows_of_another_view[recovery.opened]",
+        ),
+    ),
+    Breakage(
+        "circuit-json-follows-the-log-in-a-replay",
+        "While a run replays from before a transition, circuit.json has the views of the last checkpoint of the log, which the databases lack.",
+        "a query has the rows of its view",
+        (
+            Edit(
+                "coordinator/running/circuit_json.py",
+                "self._course.revision_at(step)",
+                "self._course.revision_at(max((version.step for version in log.checkpoints), default=0))",
+            ),
+        ),
+        (
+            "tests/end_to_end/test_store.py::"
+            "test_a_query_of_a_state_from_before_a_transition_has_no_rows_of_another_view[replay.compared]",
+        ),
+    ),
 )

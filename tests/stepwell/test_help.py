@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from coordinator.status import StatusBoard
 from stepwell.commands.run import end_text, stands_still, under_way_lines
 from stepwell.errors import ProjectError
 from stepwell.lowering.driver import lower
@@ -125,12 +126,18 @@ def assert_says(text: str, pattern: str) -> None:
 
 
 def test_the_last_line_of_a_run_says_what_was_left_out() -> None:
-    status = {"checkpoint_step": 7, "rows": 12345, "skipped": {}, "late": {}}
+    status = {"phase": "stopped", "checkpoint_step": 7, "rows": 12345, "skipped": {}, "late": {}}
     assert end_text(status) == "stopped before step 7, at a checkpoint; 12,345 rows read in this run"
     status |= {"skipped": {"orders": 1200, "b": 0, "a": 3}, "late": {"v": 2}}
     assert end_text(status).endswith(
         "read in this run; messages left out, by source: a: 3, orders: 1,200; late rows left out, by view: v: 2"
     )
+
+
+def test_the_last_line_of_a_run_that_has_begun_nothing_names_no_checkpoint() -> None:
+    """A signal before the claim: the status has the defaults, and the state may be at any step."""
+    status = StatusBoard("p").show()
+    assert end_text(status) == "stopped before anything was begun"
 
 
 def test_the_last_lines_of_a_run_say_what_is_left_of_a_transition() -> None:

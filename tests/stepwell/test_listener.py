@@ -21,7 +21,7 @@ from stepwell.errors import SettingsError
 from stepwell.project.settings import load_settings
 from stepwell.service import bounded_protocol
 from stepwell.service.bounded_protocol import CONNECTIONS_MAX
-from stepwell.service.listener import TOKEN_FILE, Listener, MetricsUnavailable, token_of
+from stepwell.service.listener import TOKEN_FILE, Listener, MetricsUnavailable, check_listener, token_of
 from stepwell.service.metrics.exposition import Exposition
 from stepwell.service.probes import Probes, why_not_ready
 
@@ -89,6 +89,21 @@ def test_an_address_that_is_taken_is_named() -> None:
             Listener(address, None, Exposition(board), Probes(board, 60.0))
     with pytest.raises(MetricsUnavailable, match=r"no\.such\.host\.invalid:9464"):
         Listener(Address("no.such.host.invalid", 9464), None, Exposition(board), Probes(board, 60.0))
+
+
+def test_what_no_listener_can_have_is_told_while_another_run_listens(tmp_path: Path) -> None:
+    """A run that takes the place of another one gets the address when that one has ended."""
+    file = tmp_path / "token"
+    file.write_text("short\n")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = Address("127.0.0.1", other.getsockname()[1])
+        check_listener(address, None, tmp_path)
+        with pytest.raises(MetricsUnavailable, match="fewer than 16 characters"):
+            check_listener(address, file, tmp_path)
+    with pytest.raises(MetricsUnavailable, match=r"no\.such\.host\.invalid:9464"):
+        check_listener(Address("no.such.host.invalid", 9464), None, tmp_path)
 
 
 # Whoever reaches it, and says nothing

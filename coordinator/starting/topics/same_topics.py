@@ -41,8 +41,8 @@ def resolved_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str, Topi
 
 def _refuse_deleted(spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]) -> None:
     """A topic that was written to is not created again: whoever deleted it may restore it."""
-    written = {*(output.topic for output in spec.outputs), *spec.dead_letter_topics.values()}
-    deleted = sorted(written & known.keys() - topics.names())
+    written = {*(output.topic for output in spec.outputs), *spec.dead_letter_topics.values()} & known.keys()
+    deleted = sorted(written - topics.existing(written))
     if deleted:
         raise TopicChanged(
             f"topic {deleted[0]}, which this pipeline has written to, was deleted.",

@@ -37,7 +37,14 @@ def prepare(
     revision = revision or first_revision(spec, writer, topics)
     if writer.state.revisions.phase is None:  # else the last checkpoint may have the views of another one
         document = revision.document
-        write_owner(spec, document.numbered, writer.state, marks=spec.marks, made_with=document.made_with)
+        write_owner(
+            spec,
+            document.numbered,
+            writer.state,
+            since=writer.state.revisions.first_with_views_of(revision.number),
+            marks=spec.marks,
+            made_with=document.made_with,
+        )
     try:
         identities, outputs = resolved_outputs(spec, topics, writer.state.topics)
     except TopicChanged:
@@ -78,10 +85,11 @@ def write_owner(
     state: StepLogState,
     until: int | None = None,
     *,
+    since: int,
     marks: Marks,
     made_with: ImplementationVersions,
 ) -> None:
-    """Writes `circuit.json`, when the log has the layout. `until`, `marks`, `made_with`: see StateOwner."""
+    """Writes `circuit.json`, when the log has the layout. `until`, `since`, `marks`, `made_with`: see StateOwner."""
     folders = tuple(database_folder(*member) for member in state.current_layout.placed.births.items())
     owner = StateOwner(
         spec.name,
@@ -90,6 +98,7 @@ def write_owner(
         plan.numbers,
         folders,
         until=until,
+        since=since,
         marks=marks,
         made_with=made_with,
     )

@@ -24,9 +24,10 @@ CIRCUIT_FILE = "circuit.json"
 class StateOwner:
     """`circuit` is the circuit's own JSON, as text. `fingerprint` is the fingerprint of that text. `numbers`: of its nodes
     (engine/model/numbers.py). `databases`: the names of the folders of the workers' databases. `until`: versions that were taken before a
-    later step than this one have the views of another circuit, which the file gets when one of them is complete; None: all have these. `marks`:
-    which the circuit of the files lacks (engine/analysis/marking.py). `made_with`: the revisions of what the views were computed with
-    (engine/analysis/release.py)."""
+    later step than this one have the views of another circuit, which the file gets when one of them is complete; None: all have these. `since`:
+    versions that were taken before an earlier step than this one have those of a former circuit. A run goes back to such a version if disks are
+    lost, or if a backup is restored. `marks`: which the circuit of the files lacks (engine/analysis/marking.py). `made_with`: the revisions of
+    what the views were computed with (engine/analysis/release.py)."""
 
     pipeline: str
     fingerprint: str
@@ -34,6 +35,7 @@ class StateOwner:
     numbers: tuple[int, ...]
     databases: tuple[str, ...]
     until: int | None = None
+    since: int = 0
     marks: Marks = field(default_factory=dict)
     made_with: ImplementationVersions = field(default_factory=dict)
 
@@ -58,6 +60,7 @@ def read_owner(folder: Path) -> StateOwner | None:
             tuple(map(int, found["numbers"] if "numbers" in found else range(len(json.loads(circuit))))),
             tuple(str(name) for name in found["databases"]),
             until=found.get("until"),
+            since=int(found.get("since", 0)),
             marks={str(view): dict(marked) for view, marked in found.get("marks", {}).items()},
             made_with={str(name): int(number) for name, number in found.get("made_with", {}).items()},
         )
