@@ -110,6 +110,15 @@ class _Output:
             return self._plan("refused", "REFUSED", refusals=(refusal,))
         if self._is_from_switch():
             return self._plan("from_switch", f"new topic: {FROM_SWITCH}")
+        readers = self._kept_readers()
+        if readers and not self._is_filled() and self.comparison.is_unrecoverable(self.view.name):
+            reason = (
+                f"what view {self.view.name} has put out over event time depends on how its messages were read, and nothing has stored it, so a "
+                f"new topic would have other rows than {', '.join(readers)} has read"
+            )
+            way_out = "; or ".join([*self._append_from_now(), "leave it with its topic"])
+            refusal = self._refusal("append_over_event_time", reason, way_out)
+            return self._plan("refused", "REFUSED", refusals=(refusal,))
         needed = self.comparison.needed_by((self.index,))
         refusals = self.comparison.refusals_of(needed, f"output {self.handle}", self.place)
         if refusals:
@@ -124,6 +133,15 @@ class _Output:
     def _is_filled(self) -> bool:
         """Whether the view is filled anyway, so that the new topic needs nothing beside it."""
         return self.comparison.found.is_young(self.comparison.views[self.view.name])
+
+    def _kept_readers(self) -> list[str]:
+        """The names of the views that read this one and keep their state."""
+        below = {self.node.inputs[0]}
+        for index, node in enumerate(self.comparison.now.circuit.nodes):
+            if not below.isdisjoint(node.inputs):
+                below.add(index)
+        readers = (name for name, index in self.comparison.views.items() if index in below - {self.node.inputs[0]})
+        return sorted(name for name in readers if not self.comparison.found.is_young(self.comparison.views[name]))
 
     def _existing(self, old: Output) -> OutputPlan:
         comparison, view = self.comparison, self.view.name

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from coordinator.revisions.requests import TurnTransition
+from coordinator.revisions.choices import Chosen
+from coordinator.revisions.requests import TransitionRefused, TurnTransition
 from engine.operators.table import operator_of
 from examples.batch import batch_answer, compare, published
 from tests.end_to_end.harness import Playground, Resolved, Value, renamed
@@ -185,6 +186,46 @@ def test_a_topic_that_was_loaded_is_read_again_as_it_was_read(play: Playground, 
     assert late <= late_max
     closed = 2 * 599  # the last window is open
     assert sum(json.loads(message.value or b"")["n"] for message in play.read("by_minute")) == closed - late
+
+
+MOVED = """
+CREATE STREAMING TABLE events (k STRING, ts TIMESTAMP) USING kafka TBLPROPERTIES ('subscribe' = '@in');
+CREATE STREAMING TABLE visits TBLPROPERTIES ('topic' = '@{topic}', 'mode' = 'append') AS
+  SELECT window.start AS start, k, count(*) AS n FROM STREAM events WATERMARK ts DELAY OF INTERVAL 1 MINUTE GROUP BY window(ts, '1 minute'), k;
+CREATE MATERIALIZED VIEW total TBLPROPERTIES ('topic' = '@total', 'mode' = 'upsert', 'key' = 'k') AS
+  SELECT k, sum(n) AS n FROM visits GROUP BY k;
+"""
+
+
+def test_a_kept_table_over_event_time_writes_another_topic_from_the_switch_on(play: Playground) -> None:
+    """Its kept reader has what both topics have together. Read again, other rows would be late, and the new topic would say something else."""
+    play.topic("in", 2)
+    conf = {"stepwell.step.rows.max": 10}
+
+    def send(minutes: Sequence[int]) -> None:
+        for partition in (0, 1):  # the second one is behind
+            rows = [
+                {"k": f"k{minute % 2}", "ts": f"2024-03-01T12:{minute - 5 * partition:02d}:30Z"} for minute in minutes
+            ]
+            play.send("in", rows, partition)
+
+    send(range(10, 20))
+    play.run(play.resolve({"visits.sql": MOVED.format(topic="visits")}, conf))
+    now = play.resolve({"visits.sql": MOVED.format(topic="moved")}, conf)
+    with pytest.raises(TransitionRefused, match=r"other rows than total has read.*--append visits=from-now"):
+        play.run(now, on_change="apply")
+    send(range(20, 30))
+    play.run(now, on_change="apply", chosen=Chosen(append_from_now=("visits",)))
+    send(range(30, 40))
+    play.run(now)
+    counted = Counter[str]()
+    for topic in ("visits", "moved"):
+        rows = [json.loads(message.value or b"") for message in play.read(topic)]
+        assert rows, topic
+        for row in rows:
+            counted[row["k"]] += row["n"]
+    last = {message.key: json.loads(message.value or b"") for message in play.read("total")}
+    assert {row["k"]: row["n"] for row in last.values()} == counted
 
 
 BOTH = {

@@ -590,6 +590,30 @@ def test_what_reads_a_table_over_event_time_is_rebuilt_with_it(spark: SparkSessi
     ]
 
 
+def test_a_kept_table_over_event_time_gets_no_other_topic_than_its_kept_readers_have_read(spark: SparkSession) -> None:
+    """Computed once more it has other rows. Without a reader nobody can tell."""
+
+    def project(topic: str, *readers: str) -> PlanDocument:
+        bench = Workbench(spark, streaming=True).source("flights", "id bigint, carrier string, delay int, ts timestamp")
+        bench.view(
+            "late",
+            "SELECT window.start AS start, count(*) AS n FROM STREAM flights WATERMARK ts DELAY OF INTERVAL 5 MINUTES "
+            "GROUP BY window(ts, '5 minutes')",
+            output=made_output("late", "append"),
+        )
+        for reader in readers:
+            bench.view(reader, f"SELECT count(*) AS {reader} FROM late")
+        return document_of_bench(bench, {"late": topic})
+
+    found = plan_change(project("late", "total"), project("other", "total"), facts_of(project("late", "total")))
+    (refused,) = found.refusals
+    assert (refused.code, refused.subject) == ("append_over_event_time", "output late")
+    assert "other rows than total has read" in refused.reason and "`--append late=from-now`" in refused.way_out
+    alone = plan_change(project("late"), project("other"), facts_of(project("late")))
+    added = plan_change(project("late"), project("other", "total"), facts_of(project("late")))
+    assert not alone.refusals and not added.refusals
+
+
 def test_an_append_output_of_a_kept_view_has_no_choice(spark: SparkSession) -> None:
     """Its rows are computed in the step of the switch, so the plan advises nothing that is refused."""
 
