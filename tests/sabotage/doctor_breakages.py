@@ -342,6 +342,7 @@ DOCTOR = (
         (
             "tests/end_to_end/test_rights.py::test_a_topic_that_the_user_may_not_see_is_not_taken_for_one_that_was_deleted",
         ),
+        tells="was deleted",
     ),
     Breakage(
         "a-lag-that-nobody-asks-for",

@@ -813,5 +813,6 @@ EVOLUTION = (
             "tests/end_to_end/test_store.py::"
             "test_a_query_of_a_state_from_before_a_transition_has_no_rows_of_another_view[replay.compared]",
         ),
+        tells="is that of a former revision",
     ),
 )
