@@ -13,8 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import assert_never
 
-import structlog
-
+from base.logger import Logger
 from base.short_text import short_text
 from coordinator.actions import (
     ChangeProgram,
@@ -87,7 +86,7 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.programs import ProgramKey
 from storage.errors import NoDatabase
 
-_log = structlog.get_logger("coordinator.loop")
+_log = Logger("coordinator.loop")
 
 WAIT_SECONDS = 1.0
 """The longest wait of a run that is paused. A request wakes it earlier."""

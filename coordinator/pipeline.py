@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
+from base.logger import Logger
 from base.on_change import OnChange
 from base.short_text import short_text
 from coordinator.automatic.autoscaling import Automatic
@@ -55,7 +54,7 @@ from io_kafka.step_log.lost import LogOffsetGone
 from storage.errors import NoDatabase, StaleEpoch
 from storage.remote.errors import StoreFault
 
-_log = structlog.get_logger("coordinator.pipeline")
+_log = Logger("coordinator.pipeline")
 
 AWAY_SECONDS_MAX = 120.0
 """How long a run waits for a broker that does not answer, as long as its writer does (`WriterLimits`): a host restarts in that time. Then the

@@ -19,8 +19,9 @@ from engine.model.circuit import Circuit
 from engine.model.layout import SHARDS_FIXED, DynamicShards, FixedShards, Policy
 from engine.run.source_table import SourceTable
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.formats import SourceFormat, TableFormat
+from io_kafka.formats.batches import TableFormat
 from io_kafka.formats.encodings import WithRegistry
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.registry.address import RegistryAddress
 from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.layout_records import AutoBounds

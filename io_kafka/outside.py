@@ -10,7 +10,6 @@ people (coordinator/measures.py) reads the clock itself.
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import random
 import socket
@@ -26,11 +25,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from base.memory import give_back_freed_memory
-
-CLIENT_LOG = logging.getLogger("io_kafka.librdkafka")
-"""librdkafka's log. It is silent unless logging is configured, because the exceptions of this package have the reason."""
-
-CLIENT_LOG.addHandler(logging.NullHandler())
+from io_kafka.client_log import CLIENT_LOG
 
 COLLECT_OBJECTS = 50_000
 """New objects between two collections of the youngest generation. Python's default of 700 leads to 14 collections in one call that reads

@@ -340,6 +340,15 @@ def test_the_core_loads_no_protocol() -> None:
     assert done.stdout.strip() == "[]"
 
 
+SLOW_TO_LOAD = ("confluent_kafka", "duckdb", "pyarrow", "pyspark", "structlog")
+
+
+def test_commands_that_only_ask_a_service_load_nothing_slow() -> None:
+    said = f"import sys, stepwell.commands.control, stepwell.commands.query; print([name for name in {SLOW_TO_LOAD} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 @pytest.mark.parametrize("core", CORES)
 def test_decisions_are_made_without_io(core: str) -> None:
     """The cores of the protocols load no client, database, clock or randomness, not even through another module of ours."""

@@ -5,8 +5,7 @@ count if they were changed since a run acted on them last, as `stepwell.workers`
 
 from __future__ import annotations
 
-import structlog
-
+from base.logger import Logger
 from coordinator.automatic.automatic_shown import automatic_status
 from coordinator.automatic.choice import Surroundings, WorkersChoice, WorkersLimits
 from coordinator.automatic.load_file import LoadFile, read_load
@@ -27,7 +26,7 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.layout_records import AutoBounds, LayoutAuto, MoveStrategy
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.automatic")
+_log = Logger("coordinator.automatic")
 
 REMEMBERED_SAMPLES = 360
 """How many samples of the recorded load a run begins with. They are those of the last hour, and say what its workers have managed. More would

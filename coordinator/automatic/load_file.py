@@ -15,12 +15,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import structlog
-
+from base.logger import Logger
 from base.whole_file import write_whole
 from coordinator.automatic.load import SAMPLE_SECONDS, LoadSample, StepClass
 
-_log = structlog.get_logger("coordinator.automatic.load_file")
+_log = Logger("coordinator.automatic.load_file")
 
 LOAD_FILE = "load.jsonl"
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import assert_never
 
-import structlog
-
+from base.logger import Logger
 from base.version import VersionId
 from coordinator.actions import CheckpointAction, Complete, Fold, Freeze, LogIntent
 from coordinator.checkpoints.completion import completion_records, first_needed_step, ownership_of
@@ -32,7 +31,7 @@ from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.records import CheckpointIntent
 
-_log = structlog.get_logger("coordinator.checkpoints.checkpointing")
+_log = Logger("coordinator.checkpoints.checkpointing")
 
 SLOW_FOLD_SECONDS = 60.0
 """After this time, and again after each such time, a fold that has not ended is reported. A fold of some GB takes a minute on a slow disk."""

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
-
+from base.logger import Logger
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NotAuthorized
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.checkpoints.truncation")
+_log = Logger("coordinator.checkpoints.truncation")
 
 SNAPSHOT_STEPS_MIN = 100
 """Steps between two snapshots. A snapshot of 50 KB then costs 500 bytes per step, which is about the size of a step's own record."""

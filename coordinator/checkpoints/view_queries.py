@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import structlog
-
 from base.fault import ExitCode, Fault
+from base.logger import Logger
 from base.short_text import short_text
 from base.slots import why_no_partition
 from coordinator.checkpoints.view_rows import ViewRows, check_rows
@@ -25,7 +24,7 @@ from coordinator.inbox import Inbox
 from engine.resident.crew import Crew
 from engine.resident.roster import RECOVERABLE
 
-_log = structlog.get_logger("coordinator.checkpoints.view_queries")
+_log = Logger("coordinator.checkpoints.view_queries")
 
 
 class NoAnswer(Fault):

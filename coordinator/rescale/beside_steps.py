@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-import structlog
-
 from base.fault import Fault
+from base.logger import Logger
 from base.slots import NO_SLOTS
 from coordinator.core import Core
 from coordinator.rescale.hosts import why_no_disk_space_for
@@ -33,7 +32,7 @@ from engine.resident.start_faults import NoSlots, RecruitsFailed
 from io_kafka.step_log.layout_records import HostsPart, LayoutIntent, Target
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.rescale")
+_log = Logger("coordinator.rescale")
 
 MOVED_BYTES_MAX = 128 << 20
 """By cuts, between two checkpoints of a live rescale. Each moved byte is folded at its destination and kept in the undo log of its source.

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-import structlog
-
+from base.logger import Logger
 from base.slots import NO_SLOTS
 from coordinator.core import Core
 from coordinator.loop_part import LoopPart, Recovered
@@ -44,7 +43,7 @@ from io_kafka.step_log.layout_records import LayoutIntent
 from io_kafka.step_log.state import StepLogState
 from storage.transaction import CutNumber
 
-_log = structlog.get_logger("coordinator.rescale")
+_log = Logger("coordinator.rescale")
 
 
 class Rescaling(LoopPart):

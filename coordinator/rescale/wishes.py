@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
-import structlog
-
+from base.logger import Logger
 from base.slots import drop_empty
 from coordinator.goal import Goal
 from coordinator.rescale.actions import Aim, Wish
@@ -37,7 +36,7 @@ from io_kafka.step_log.layout_records import (
 )
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.rescale")
+_log = Logger("coordinator.rescale")
 
 COLD, LIVE = MoveStrategy("cold"), MoveStrategy("live")
 

@@ -12,7 +12,8 @@ from coordinator.revisions.choices import NOTHING_CHOSEN, Chosen
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.first_difference import Differences
-from coordinator.revisions.leaves import between, former_sources, leaves_of, named_project
+from coordinator.revisions.leaf_differences import between
+from coordinator.revisions.leaves import former_sources, leaves_of, named_project
 from coordinator.revisions.node_words import NodeWords
 from coordinator.revisions.plan_parts import PlanRefusal, RefusalCode
 from coordinator.revisions.rereadable import REFRESH, Obstacle, Rereading, Unreadable, messages_of, rereadings

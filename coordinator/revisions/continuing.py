@@ -15,7 +15,7 @@ from coordinator.specification import InputTopic
 from engine.analysis.numbering import numbers_after
 from engine.analysis.project_match import match_projects, nodes_with_state
 from engine.model.circuit import Circuit, Output, View
-from io_kafka.formats import SourceFormat
+from io_kafka.formats.spec import SourceFormat
 
 
 def continuing_numbers(

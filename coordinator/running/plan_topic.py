@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
-
+from base.logger import Logger
 from coordinator.background_work import BackgroundWork
 from coordinator.core import Core
 from coordinator.loop_part import LoopPart, Recovered
@@ -24,7 +23,7 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.errors import KafkaFault, UnknownTopic
 from io_kafka.step_log.plans import PlanMissing
 
-_log = structlog.get_logger("coordinator.running.plan_topic")
+_log = Logger("coordinator.running.plan_topic")
 
 
 class PlanTopic(LoopPart):

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from typing import Literal, assert_never
 
-import structlog
-
 from base.fault import Fault
+from base.logger import Logger
 from coordinator.checkpoints.checkpointing import Checkpointing
 from coordinator.core import Core
 from coordinator.requests import Requests
@@ -25,7 +24,7 @@ from coordinator.transition.disk_space import DiskSpace
 from coordinator.transition.transitions import Transitions
 from engine.resident.crew import Crew
 
-_log = structlog.get_logger("coordinator.running.requests_in_force")
+_log = Logger("coordinator.running.requests_in_force")
 
 
 class RequestsInForce:

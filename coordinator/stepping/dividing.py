@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import structlog
-
+from base.logger import Logger
 from coordinator.specification import InputTopic
 from coordinator.stepping.time_relation import TimeRelation
 from engine.analysis.event_time_sources import sources_by_watermark
@@ -26,7 +25,7 @@ from io_kafka.clients.time_bound import OffsetsSince, TimeBound, count, evenly
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, StepLimits, divide
 
-_log = structlog.get_logger("coordinator.stepping.dividing")
+_log = Logger("coordinator.stepping.dividing")
 
 TRIAL_PART = 8
 """As long as nobody knows whether timestamps follow event time, a step has one of so many parts of the rows that it may have."""

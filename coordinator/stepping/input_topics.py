@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import structlog
-
+from base.logger import Logger
 from coordinator.goal import Goal
 from coordinator.specification import PipelineSpec
 from coordinator.starting.topics.batch_tables import ends_of_tables
@@ -34,7 +33,7 @@ from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import TopicIdentity
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.stepping.input_topics")
+_log = Logger("coordinator.stepping.input_topics")
 
 
 class InputTopics:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import structlog
-
+from base.logger import Logger
 from coordinator.specification import PipelineSpec
 from coordinator.starting.topics.batch_tables import limits_of_tables
 from coordinator.starting.topics.positions import depends_on_the_start
@@ -34,7 +33,7 @@ from io_kafka.step_log.records import DivisionRecord, NodeErrors
 from io_kafka.step_log.state import StepLogState
 from io_kafka.step_log.value import PENDING_STEPS_MAX
 
-_log = structlog.get_logger("coordinator.stepping.inputs")
+_log = Logger("coordinator.stepping.inputs")
 
 AHEAD_STEPS = PENDING_STEPS_MAX
 """How many steps after the one whose output is written may be divided: the one that the workers run meanwhile, and the one after it, so that

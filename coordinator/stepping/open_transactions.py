@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import structlog
-
+from base.logger import Logger
 from coordinator.status import StatusBoard
 from io_kafka.clients.blocked_partitions import Undecided, blocked_partitions, undecided_parts
 from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
 
-_log = structlog.get_logger("coordinator.stepping.open_transactions")
+_log = Logger("coordinator.stepping.open_transactions")
 
 
 class OpenTransactions:

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import structlog
-
+from base.logger import Logger
 from coordinator.stepping.inputs import Inputs
 from coordinator.stepping.views_in_error import can_count, count_all
 from engine.errors import DataError, EngineError
@@ -30,7 +29,7 @@ from io_kafka.errors import CANNOT_READ, StepTooLarge
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.records import DivisionRecord
 
-_log = structlog.get_logger("coordinator.stepping.redividing")
+_log = Logger("coordinator.stepping.redividing")
 
 
 class Redivided(EngineError):

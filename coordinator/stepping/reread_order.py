@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import structlog
-
+from base.logger import Logger
 from coordinator.stepping.dividing import TRIAL_PART, TRIAL_ROWS_MIN, TopicGroup
 from coordinator.stepping.time_relation import TimeRelation
 from io_kafka.clients.time_bound import Offsets, OffsetsSince, TimeBound, count, evenly
 
-_log = structlog.get_logger("coordinator.stepping.reread_order")
+_log = Logger("coordinator.stepping.reread_order")
 
 
 class RereadOrder:

@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-import structlog
-
+from base.logger import Logger
 from base.memory import Rest
 from coordinator.actions import Collect, Divide, Give, Settle
 from coordinator.core import Core
@@ -53,14 +52,14 @@ from engine.run.task_setup import TaskSetup
 from faults.points import reached
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.errors import StepTooLarge
-from io_kafka.formats import ENCODER_ID
+from io_kafka.formats.encode import ENCODER_ID
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.output_progress import InputChanged, compare_errors, compare_inputs
 from io_kafka.step_log.programs import FillingProgram, PresentProgram, ProgramOfStep, SwitchingProgram
 from io_kafka.step_log.records import DivisionRecord, InputChecksum, NodeErrors
 from io_kafka.step_log.revision_records import Drain
 
-_log = structlog.get_logger("coordinator.stepping.stepping")
+_log = Logger("coordinator.stepping.stepping")
 
 
 @dataclass

@@ -28,8 +28,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-import structlog
-
+from base.logger import Logger
 from base.short_text import short_text
 from base.term import Term
 from coordinator.background_work import BackgroundWork
@@ -41,7 +40,7 @@ from io_kafka.step_log.records import CheckpointStored
 from storage.remote.errors import StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
-_log = structlog.get_logger("coordinator.storing.collecting")
+_log = Logger("coordinator.storing.collecting")
 
 DELETED_AT_ONCE = 1000
 """Objects of one request, as S3 allows. A run that is killed between two leaves the rest to the next one."""

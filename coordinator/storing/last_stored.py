@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-import structlog
-
+from base.logger import Logger
 from base.short_text import short_text
 from base.version import VersionId
 from coordinator.background_work import BackgroundWork
@@ -21,7 +20,7 @@ from io_kafka.step_log.records import CheckpointStored
 from storage.remote.errors import DamagedPack, ObjectMissing, StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
-_log = structlog.get_logger("coordinator.storing.last_stored")
+_log = Logger("coordinator.storing.last_stored")
 
 REPAIRS_MAX = 3
 """How often a run stores all of the state again because the store has lost objects. Whoever deletes them does it again, and each time costs an

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import structlog
-
+from base.logger import Logger
 from base.version import VersionId
 from coordinator.starting.layouts import layout_of, layout_with, record_of
 from coordinator.starting.workers.binding import Bound
@@ -25,7 +24,7 @@ from io_kafka.step_log.state import StepLogState
 from storage.remote.objects_protocol import ObjectStore
 from storage.remote.retrying_store import RetryingStore
 
-_log = structlog.get_logger("coordinator.storing.restoring")
+_log = Logger("coordinator.storing.restoring")
 
 
 def restore_missing(

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import assert_never
 
-import structlog
-
 from base.fault import Fault
+from base.logger import Logger
 from base.short_text import short_text
 from base.term import Term
 from base.version import VersionId
@@ -51,7 +50,7 @@ from storage.errors import CorruptFile, CorruptRecord, NoDatabase
 from storage.remote.errors import StoreDenied, StoreFault
 from storage.remote.objects_protocol import ObjectStore
 
-_log = structlog.get_logger("coordinator.storing.storing")
+_log = Logger("coordinator.storing.storing")
 
 STOP_SECONDS_MAX = 60.0
 """How long a run that is to end waits for its last checkpoint to be stored. On the usual disks of a cloud this is time for some GB."""

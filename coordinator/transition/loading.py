@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import structlog
-
 from base.fault import Fault
+from base.logger import Logger
 from base.short_text import short_text
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
@@ -26,7 +25,7 @@ from io_kafka.clients.topics import Topics
 from io_kafka.errors import KafkaFault
 from io_kafka.step_log.records import InputRange, TableRecord
 
-_log = structlog.get_logger("coordinator.transition.loading")
+_log = Logger("coordinator.transition.loading")
 
 
 def load_beside_steps(

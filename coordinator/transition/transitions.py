@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
-import structlog
-
+from base.logger import Logger
 from base.short_text import short_text
 from base.version import VersionId
 from coordinator.background_work import BackgroundWork
@@ -71,7 +70,7 @@ from io_kafka.step_log.revision_records import (
 )
 from io_kafka.step_log.revision_state import Clearing, Detached, Draining, Filling
 
-_log = structlog.get_logger("coordinator.transition.transitions")
+_log = Logger("coordinator.transition.transitions")
 
 CLEARED_BYTES_MAX = 128 << 20
 """What is removed between two checkpoints. A checkpoint keeps what it removes until the next one, so this bounds its undo."""

@@ -40,8 +40,8 @@ from engine.operators.names import NONE
 from engine.rows import zset
 from engine.state.runs import as_rows, as_zset
 from io_kafka.clients.partitioner import partitions_of
-from io_kafka.formats import OutputFormat, encode
-from io_kafka.formats.spec import Unwritable
+from io_kafka.formats.encode import encode
+from io_kafka.formats.spec import OutputFormat, Unwritable
 
 WITHHELD = 0
 """The number of the trace of the changes that are kept while the output is withheld."""

@@ -11,7 +11,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 from engine.resident.frames import WIRE_VERSION
-from io_kafka.formats import ENCODER_ID
+from io_kafka.formats.encode import ENCODER_ID
 
 OUTPUT_EDITION = 1
 """To be raised with a change of Stepwell after which a step may have other output bytes."""

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
-
 from base.fault import Fault
+from base.logger import Logger
 from engine.resident.messages import LayerFolded
 from storage.database import Database
 
-_log = structlog.get_logger("engine.resident.worker")
+_log = Logger("engine.resident.worker")
 
 LOOKS_AT_FOLDS = (2, 3)
 """After these folds since its database was opened, or since slots have left, a worker looks whether the file is to be compacted. Folds during a

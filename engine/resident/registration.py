@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
+from base.logger import Logger
 from base.term import Term
 from engine.errors import TaskLost
 from engine.resident.fingerprint import fingerprint
@@ -26,7 +25,7 @@ from engine.resident.tokens import same_token
 from engine.resident.transport import Accepted, Arrived, Connection, Disconnected, Event
 from storage.identity import FoundDatabase
 
-_log = structlog.get_logger("engine.resident.registration")
+_log = Logger("engine.resident.registration")
 
 ENOUGH = "all workers have a task already"
 """The reason for which a task is sent away that is not needed."""

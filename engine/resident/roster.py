@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import structlog
-
+from base.logger import Logger
 from base.term import Term
 from engine.errors import StaleTask, TaskLost
 from engine.resident import faults
@@ -35,7 +34,7 @@ from engine.resident.transport import Arrived, Connection, Disconnected, Event, 
 from io_kafka.outside import Outside
 from storage.errors import NotOpen
 
-_log = structlog.get_logger("engine.resident.roster")
+_log = Logger("engine.resident.roster")
 
 POLL_SECONDS = 0.5
 """The longest wait of one call, after which heartbeats are judged."""

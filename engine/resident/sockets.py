@@ -18,15 +18,15 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import structlog
 
+from base.logger import Logger
 from engine.resident.addresses import listening
 from engine.resident.frames import PREFIX, STRANGER_BYTES_MAX, Frame, FrameError, Prefix, decode, encode
 from engine.resident.messages import SocketAddress
 from engine.resident.tls import RunCertificate
 from engine.resident.transport import Accepted, Arrived, Connection, Disconnected, Event
 
-_log = structlog.get_logger("engine.resident.sockets")
+_log = Logger("engine.resident.sockets")
 
 PARTS_MAX = 512
 """The number of buffers in one call of the system; Linux takes 1024."""

@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-import structlog
-
+from base.logger import Logger
 from base.spark_master import is_local, local_slots
 from engine.resident.addresses import is_loopback, without_brackets
 from engine.resident.entry import Assignment, pack, resident_task
@@ -22,7 +21,7 @@ from engine.resident.sockets import SocketTransport
 from engine.resident.start_faults import InsecureCluster
 from engine.resident.tls import RunCertificate
 
-_log = structlog.get_logger("engine.resident.spark_launcher")
+_log = Logger("engine.resident.spark_launcher")
 
 LOOPBACK = "127.0.0.1"
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-import structlog
-
+from base.logger import Logger
 from base.version import VersionId
 from engine.errors import StaleTask
 from engine.resident.messages import DatabaseRestored, RestoreDatabase, StoreVersion, VersionStored
@@ -42,7 +41,7 @@ from storage.remote.restoring import restore
 from storage.remote.retrying_store import RetryingStore
 from storage.remote.uploading import is_due_for_base, upload
 
-_log = structlog.get_logger("engine.resident.worker")
+_log = Logger("engine.resident.worker")
 
 SPOOL_BYTES_MIN = 64 << 20
 """The spool of a small state may have so many bytes. Emptying it costs an upload of the whole state."""

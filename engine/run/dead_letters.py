@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from io_kafka.formats import Rejected
+from io_kafka.formats.spec import Rejected
 from io_kafka.messages import TopicMessages
 
 DEAD_LETTER_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])

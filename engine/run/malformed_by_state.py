@@ -22,8 +22,8 @@ from engine.run.source_table import SourceTable, name_of_source
 from engine.run.sources import SourceReport, messages_of, reject
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
-from io_kafka.formats import Rejected, SourceFormat
 from io_kafka.formats.moved_keys import row_elsewhere
+from io_kafka.formats.spec import Rejected, SourceFormat
 from io_kafka.formats.unavailable import placeholder_of
 from io_kafka.formats.unavailable_cells import no_value
 from io_kafka.offsets import OffsetRange

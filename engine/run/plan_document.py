@@ -29,8 +29,10 @@ from engine.model.aggregates import AggregateCall
 from engine.model.circuit import Node
 from engine.model.node import NodeBase
 from engine.model.ordered import Months
-from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
+from io_kafka.formats.batches import TableFormat
 from io_kafka.formats.encodings import Encoding
+from io_kafka.formats.records import RecordFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.text_limits import TextLimit
 from io_kafka.offsets import TopicPartition
 from io_kafka.registry.address import RegistryAddress

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from engine.model.filling import handle_of_project, is_read_again
 from io_kafka.extras import Extras
-from io_kafka.formats import RecordFormat, SourceFormat, TableFormat, values_are_text
+from io_kafka.formats.batches import TableFormat
 from io_kafka.formats.encodings import WithRegistry
-from io_kafka.formats.records import extras_of
+from io_kafka.formats.reading import values_are_text
+from io_kafka.formats.records import RecordFormat, extras_of
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.offsets import TopicPartition
 
 

@@ -28,9 +28,10 @@ from engine.run.source_table import SourceTable, name_of_source
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch
 from io_kafka.errors import RegistryRefused, RegistryUnreachable, SchemaGone
-from io_kafka.formats import RecordFormat, Rejected, TableFormat, decode
-from io_kafka.formats.batches import NotRows, rows_in
-from io_kafka.formats.records import TimestampBeyondRange, rows_of
+from io_kafka.formats.batches import NotRows, TableFormat, rows_in
+from io_kafka.formats.decode import decode
+from io_kafka.formats.records import RecordFormat, TimestampBeyondRange, rows_of
+from io_kafka.formats.spec import Rejected
 from io_kafka.messages import TopicMessages, join_messages
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.registry.unknown import UnknownSchemas, judge_by

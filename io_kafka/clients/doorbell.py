@@ -15,15 +15,15 @@ import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
-import structlog
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from base.logger import Logger
 from base.short_text import short_text
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.offsets import TopicPartition
 
-_log = structlog.get_logger("io_kafka.clients.doorbell")
+_log = Logger("io_kafka.clients.doorbell")
 
 POLL_SECONDS = 1.0
 """How long the thread waits for a message before it looks whether it is to listen elsewhere, or to end."""

@@ -7,11 +7,10 @@ found by its digest, which no other message has.
 
 from __future__ import annotations
 
-import structlog
-
+from base.logger import Logger
 from io_kafka.clients.topics import TopicFacts, Topics
 
-_log = structlog.get_logger("io_kafka.clients.first_partition")
+_log = Logger("io_kafka.clients.first_partition")
 
 EMPTY_THEM = (
     "Delete the messages of these partitions, such as with Kafka's kafka-delete-records, and take the right to write there from everybody but "

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from io_kafka.client_log import CLIENT_LOG
 from io_kafka.clients.client_faults import fault_of
 from io_kafka.clients.consumed import Consumed, ConsumerEvent, source_of
 from io_kafka.clients.partition_position import PartitionPosition
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.errors import BrokerUnreachable, NoLeader, OffsetGone, UnknownTopic
 from io_kafka.offsets import OffsetRange, TopicPartition
-from io_kafka.outside import CLIENT_LOG
 
 CONSUME_MESSAGES_MIN, CONSUME_MESSAGES_MAX = 500, 10_000
 """A call for fewer messages costs more per message. A call for more has no effect but on memory."""

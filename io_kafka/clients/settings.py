@@ -19,10 +19,11 @@ from confluent_kafka import Consumer, KafkaException, libversion
 from confluent_kafka.admin import AdminClient
 
 from base.secrets import mask_values, remember_all
+from io_kafka.client_log import CLIENT_LOG
 from io_kafka.clients.connection_faults import ConnectionReports
 from io_kafka.errors import BadOption, BrokerUnreachable
 from io_kafka.extras import Extras
-from io_kafka.outside import CLIENT_LOG, REAL, Outside
+from io_kafka.outside import REAL, Outside
 
 DEFAULT_BOOTSTRAP_SERVERS = "127.0.0.1:9092"
 

@@ -11,10 +11,10 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
+from base.logger import Logger
 from io_kafka.clients.broker_requests import ANSWER_SECONDS_MIN, FIRST_ANSWER_SECONDS, PASSING_SECONDS
 from io_kafka.clients.client_faults import NO_ANSWER, NO_LEADER, OLD_EPOCH, UNKNOWN_TOPIC, fault_of
 from io_kafka.clients.first_partition import EMPTY_THEM, foreign_partitions, warn_of_others, why_foreign
@@ -26,7 +26,7 @@ from io_kafka.step_log.lost import LogOffsetGone, written_topics
 from io_kafka.step_log.records import Record, decode
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("io_kafka.clients.step_log_reader")
+_log = Logger("io_kafka.clients.step_log_reader")
 
 LOG_CONFIG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """The broker must never remove records by itself: only a truncation at a snapshot may do that."""

@@ -35,10 +35,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import structlog
 import tenacity
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from base.logger import Logger
 from base.short_text import short_text
 from faults.points import Point, reached
 from io_kafka.clients.open_transaction import OpenTransaction, errors_of_the_client
@@ -64,7 +64,7 @@ from io_kafka.step_log.lost import LogOffsetGone
 from io_kafka.step_log.records import Claim, Ended, Record, encode
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("io_kafka.clients.transactions")
+_log = Logger("io_kafka.clients.transactions")
 
 
 @dataclass(frozen=True)

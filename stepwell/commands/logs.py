@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
+from collections.abc import MutableMapping
+from functools import partial
 from typing import Any
 
-import structlog
-
-from io_kafka.outside import CLIENT_LOG
+from base.logger import configure_when_loaded
+from io_kafka.client_log import CLIENT_LOG
 from stepwell.commands.log_lines import LogFormat, is_json, say, use_format, write_event
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -27,17 +28,7 @@ def configure_logs(format_: LogFormat = "text", level: str = "warning") -> None:
     """From now on all that this process logs has this format, and at least this level."""
     use_format(format_)
     number = LEVELS[level]
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            _write,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.ReturnLoggerFactory(),
-    )
+    configure_when_loaded(partial(_configure_structlog, number))
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _LibraryLines)]:
         root.removeHandler(handler)
@@ -53,9 +44,24 @@ def configure_logs(format_: LogFormat = "text", level: str = "warning") -> None:
         threading.excepthook = _say_end_of_thread
 
 
-def _write(logger: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    write_event(event)
-    raise structlog.DropEvent
+def _configure_structlog(level: int) -> None:
+    import structlog
+
+    def write(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        write_event(event)
+        raise structlog.DropEvent
+
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            write,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.ReturnLoggerFactory(),
+    )
 
 
 class _LibraryLines(logging.Handler):

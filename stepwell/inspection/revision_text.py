@@ -11,7 +11,7 @@ from rich.text import Text
 
 from base.limits import DRAIN_ROWS_MAX
 from base.sizes import share_text, size_text
-from coordinator.revisions.leaves import LOADED_AGAIN
+from coordinator.revisions.leaf_differences import LOADED_AGAIN
 from coordinator.revisions.plan_parts import OutputPlan, SourcePlan, ViewPlan
 from coordinator.revisions.planned import Planned
 

@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import structlog
 import xxhash
 
+from base.logger import Logger
 from base.whole_file import write_whole
 from stepwell.planning.installed import installed_digest
 
-_log = structlog.get_logger("stepwell.planning.kept_folder")
+_log = Logger("stepwell.planning.kept_folder")
 
 FORMAT = "stepwell-kept-1"
 """Another one when the form of the files changes."""

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import structlog
 import xxhash
 
+from base.logger import Logger
 from base.whole_file import write_whole
 from stepwell.errors import FilesGone, StepwellError
 from stepwell.planning.installed import installed_digest, size_and_time
@@ -26,7 +26,7 @@ from stepwell.planning.pipeline import PlannedProject
 from stepwell.planning.project_folder import own_folders
 from stepwell.project.loading import Project
 
-_log = structlog.get_logger("stepwell.planning.kept_plan")
+_log = Logger("stepwell.planning.kept_plan")
 
 KEPT_FILE = "plan"
 

@@ -17,7 +17,9 @@ from engine.model.circuit import Circuit
 from engine.model.layout import Policy
 from engine.run.source_table import SourceTable, extras_of_all
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
+from io_kafka.formats.batches import TableFormat
+from io_kafka.formats.records import RecordFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.layout_records import AutoBounds

@@ -16,13 +16,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import structlog
-
+from base.logger import Logger
 from coordinator.status import StatusBoard
 from io_kafka.clients.probe import ANSWER_SECONDS_MAX, BrokerProbe
 from io_kafka.clients.settings import KafkaSettings
 
-_log = structlog.get_logger("stepwell.service.kafka_watch")
+_log = Logger("stepwell.service.kafka_watch")
 
 LOOK_SECONDS = 1.5
 """Between two questions. With ANSWER_SECONDS_MAX it makes less than five seconds, within which a loss has to be seen."""

@@ -14,13 +14,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-import structlog
-
+from base.logger import Logger
 from base.secrets import hidden_in
 from base.whole_file import write_whole
 from stepwell.service.compared import COMPARED
 
-_log = structlog.get_logger("stepwell.last_run")
+_log = Logger("stepwell.last_run")
 
 LAST_RUN_FILE = "last_run.json"
 RESERVE_FILE = "last_run.reserve"

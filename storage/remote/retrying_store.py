@@ -10,13 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-import structlog
-
+from base.logger import Logger
 from base.short_text import short_text
 from storage.remote.errors import StoreUnreachable
 from storage.remote.objects_protocol import ObjectInfo, ObjectStore, WrittenObject
 
-_log = structlog.get_logger("storage.remote.retrying_store")
+_log = Logger("storage.remote.retrying_store")
 
 STORE_SECONDS_MAX = 120.0
 """How long a store may be silent. One that restarts is back within a minute or two."""

@@ -12,8 +12,8 @@ import pytest
 from engine.run import dead_letters
 from engine.run.dead_letters import letter_bytes_max, letters
 from engine.run.source_table import SourceTable
-from io_kafka.formats import Rejected, SourceFormat
 from io_kafka.formats.encodings import Csv, DescribedProtobuf, Encoding, JsonWithRegistry, PlainAvro, Text
+from io_kafka.formats.spec import Rejected, SourceFormat
 from io_kafka.messages import Messages, TopicMessages
 from io_kafka.registry.address import RegistryAddress
 

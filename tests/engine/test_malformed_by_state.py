@@ -22,7 +22,7 @@ from engine.run.source_table import SourceTable
 from engine.run.sources import SourceReport
 from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
-from io_kafka.formats import SourceFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 

@@ -20,7 +20,7 @@ from engine.model.rows import PythonMap, Source
 from engine.run.plan_document import BadDocument, text_of, value_of
 from engine.run.program_document import ProgramDocument, program_of
 from engine.run.source_table import SourceTable
-from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
+from io_kafka.formats.batches import TableFormat
 from io_kafka.formats.encodings import (
     Avro,
     Csv,
@@ -31,6 +31,8 @@ from io_kafka.formats.encodings import (
     Protobuf,
     Text,
 )
+from io_kafka.formats.records import RecordFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.text_limits import TextLimit
 from io_kafka.offsets import TopicPartition
 from io_kafka.registry.address import RegistryAddress

@@ -15,8 +15,8 @@ from engine.run.program_document import Outputs, ProgramDocument, program_of, se
 from engine.run.source_table import SourceTable
 from engine.run.task_setup import TaskSetup
 from io_kafka.extras import Extras
-from io_kafka.formats import SourceFormat
 from io_kafka.formats.encodings import Protobuf
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.registry.address import RegistryAddress
 from tests.engine.resident import local_cluster
 

@@ -30,8 +30,9 @@ from engine.run.step_input import StepInput
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.errors import SchemaGone
 from io_kafka.extras import TYPES, Extras
-from io_kafka.formats import RecordFormat, SourceFormat
 from io_kafka.formats.records import COLUMNS as COLUMNS_OF_RECORDS
+from io_kafka.formats.records import RecordFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.registry.unknown import UnknownSchemas, join_unknown

@@ -29,8 +29,9 @@ from engine.state import trace
 from engine.state.store import DictStore
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.extras import TYPES, Extras
-from io_kafka.formats import OutputFormat, encode
 from io_kafka.formats.batches import messages_of
+from io_kafka.formats.encode import encode
+from io_kafka.formats.spec import OutputFormat
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.digest import canonical

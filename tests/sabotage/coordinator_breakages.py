@@ -23,7 +23,10 @@ TEST_INPUTS, TEST_RECOVERIES = (
 POSITIONS, TEST_POSITIONS = "coordinator/starting/topics/positions.py", "tests/coordinator/starting/test_positions.py"
 HOLDER, TEST_HOLDER = "stepwell/service/holder.py", "tests/stepwell/test_holder.py"
 SAME_PROJECT, SAME_TOPICS = "coordinator/starting/project/same_project.py", "coordinator/starting/topics/same_topics.py"
-LEAVES, TEST_LEAVES = "coordinator/revisions/leaves.py", "tests/coordinator/revisions/test_leaves.py"
+LEAF_DIFFERENCES, TEST_LEAVES = (
+    "coordinator/revisions/leaf_differences.py",
+    "tests/coordinator/revisions/test_leaves.py",
+)
 IDLE_WAIT, DOORBELL = "coordinator/stepping/idle_wait.py", "io_kafka/clients/doorbell.py"
 TEST_LOG_STATE = "tests/io_kafka/test_step_log.py"
 CHANGED_SOURCES = "tests/end_to_end/test_changed_sources.py"
@@ -781,14 +784,14 @@ COORDINATOR = (
         "columns-without-names",
         "A column of a source may get another name: the next rows are of another field of the messages.",
         "no silence",
-        (Edit(LEAVES, "    yield from _between_columns(before.columns, now.columns)\n", ""),),
+        (Edit(LEAF_DIFFERENCES, "    yield from _between_columns(before.columns, now.columns)\n", ""),),
         (f"{TEST_LEAVES}::test_a_difference_is_told_with_property_and_both_values",),
     ),
     Breakage(
         "columns-without-order",
         "Two columns of a source may change places, though state has them by their places.",
         "no silence",
-        (Edit(LEAVES, " and list(before) != list(now):\n", " and before.items() ^ now.items():\n"),),
+        (Edit(LEAF_DIFFERENCES, " and list(before) != list(now):\n", " and before.items() ^ now.items():\n"),),
         (f"{TEST_LEAVES}::test_a_difference_is_told_with_property_and_both_values",),
     ),
     Breakage(
@@ -808,7 +811,13 @@ COORDINATOR = (
         "other-topic-for-an-output",
         "An output may get another topic, which then has the changes since and none of the rows before.",
         "no silence",
-        (Edit(LEAVES, "        if before != output.topic:\n", "        if before != output.topic and not topics:\n"),),
+        (
+            Edit(
+                LEAF_DIFFERENCES,
+                "        if before != output.topic:\n",
+                "        if before != output.topic and not topics:\n",
+            ),
+        ),
         (f"{TEST_LEAVES}::test_two_outputs_that_change_places_are_noticed",),
     ),
     Breakage(

@@ -82,6 +82,13 @@ SECRETS_AND_LOGS = (
         (f"{TEST_LINES}::test_all_lines_are_json",),
     ),
     Breakage(
+        "first-line-in-another-form",
+        "structlog is loaded after the command has said how to write, and writes in its own way.",
+        "all lines of a log have one form",
+        (Edit("base/logger.py", "            if _configure is not None:\n", "            if _configure is None:\n"),),
+        ("tests/base/test_logger.py::test_the_first_line_is_written_as_configured_before",),
+    ),
+    Breakage(
         "silent-secret-on-our-line",
         "Nobody is told that a secret on the command line can be read by others.",
         "no secret is shown",

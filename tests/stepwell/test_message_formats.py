@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from base.text.patterns import Patterns
-from io_kafka.formats import SourceFormat
 from io_kafka.formats.encodings import Avro, Csv, DescribedProtobuf, JsonWithRegistry, PlainAvro, Protobuf, Text
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.table import FORMATS
 from io_kafka.registry.address import RegistryAddress
 from stepwell.errors import ProjectError

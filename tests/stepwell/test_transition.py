@@ -18,7 +18,7 @@ from engine.analysis.numbering import numbers_of
 from engine.analysis.project_match import ProjectMatch, match_projects, nodes_with_state
 from engine.model.circuit import Output
 from engine.run.source_table import SourceTable
-from io_kafka.formats import TableFormat
+from io_kafka.formats.batches import TableFormat
 from stepwell.lowering.driver import lower
 from stepwell.planning.pipeline import source_table
 from stepwell.planning.plans import ResolvedView

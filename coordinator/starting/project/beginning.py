@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import structlog
-
+from base.logger import Logger
 from base.on_change import OnChange
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.document import Revision
@@ -25,7 +24,7 @@ from coordinator.starting.project.transition_found import check_files_match_tran
 from io_kafka.step_log.revision_state import Clearing, Draining
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.starting.project.beginning")
+_log = Logger("coordinator.starting.project.beginning")
 
 
 @dataclass(frozen=True)

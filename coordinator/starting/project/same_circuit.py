@@ -8,7 +8,7 @@ from typing import Any
 
 import xxhash
 
-from coordinator.revisions.leaves import difference_text as changed_property
+from base.text.differences import difference_text as changed_property
 from coordinator.starting.errors import CircuitChanged
 from engine.model.circuit import Circuit
 from io_kafka.formats.table import options_of_outputs

@@ -16,7 +16,8 @@ from dataclasses import replace
 
 from coordinator.revisions.continuing import continuing_numbers
 from coordinator.revisions.document import PlanDocument, Revision
-from coordinator.revisions.leaves import differences, leaves_of
+from coordinator.revisions.leaf_differences import differences
+from coordinator.revisions.leaves import leaves_of
 from coordinator.revisions.loads import with_recorded_loads
 from coordinator.revisions.marks import with_marks_of
 from coordinator.specification import PipelineSpec

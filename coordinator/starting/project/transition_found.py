@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-import structlog
-
+from base.logger import Logger
 from base.on_change import OnChange
 from coordinator.revisions.choices import Chosen, recorded_choices
 from coordinator.revisions.document import Revision
@@ -21,7 +20,7 @@ from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.project.same_project import what_differs
 from io_kafka.step_log.revision_records import Choices
 
-_log = structlog.get_logger("coordinator.starting.project.transition_found")
+_log = Logger("coordinator.starting.project.transition_found")
 
 WAYS_OUT = (
     "`stepwell run --as-recorded` goes on with the transition, and when it is settled, another change can be applied. `stepwell revision abort` "

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
-import structlog
 
+from base.logger import Logger
 from base.short_text import short_text
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
@@ -37,7 +37,7 @@ from io_kafka.step_log.division import StepLimits
 from io_kafka.step_log.records import TableRecord
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.starting.topics.batch_tables")
+_log = Logger("coordinator.starting.topics.batch_tables")
 
 TableRows = Callable[[str], Iterator[pa.RecordBatch]]
 """The rows of the batch table with this handle. Raises a fault that names the view which reads it."""

@@ -24,8 +24,8 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import structlog
 
+from base.logger import Logger
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.topics.patterns import with_matching_topics
@@ -39,7 +39,7 @@ from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.digest import MESSAGES_SCHEMA
 from io_kafka.step_log.records import PartitionOffset, Refresh, Reset, TopicIdentity
 
-_log = structlog.get_logger("coordinator.starting.topics.refresh")
+_log = Logger("coordinator.starting.topics.refresh")
 
 READ_OFFSETS_MAX = 100_000
 """Offsets in one read while live keys are collected: some tens of MB of messages at most sizes."""

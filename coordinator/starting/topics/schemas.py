@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import structlog
-
+from base.logger import Logger
 from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.subjects import Subject, form_of, subjects_of
 from coordinator.specification import OutputTopic, PipelineSpec
@@ -20,7 +19,7 @@ from io_kafka.formats.encodings import SchemaIds
 from io_kafka.formats.table import ids_of
 from io_kafka.registry.client import registry_at
 
-_log = structlog.get_logger("coordinator.starting.topics.schemas")
+_log = Logger("coordinator.starting.topics.schemas")
 
 
 def register_schemas(spec: PipelineSpec) -> Mapping[str, SchemaIds]:

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import structlog
-
+from base.logger import Logger
 from base.version import EMPTY
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import DatabaseMissing
@@ -29,7 +28,7 @@ from engine.resident.crew import Crew
 from engine.resident.messages import NewDatabase
 from io_kafka.step_log.state import StepLogState
 
-_log = structlog.get_logger("coordinator.starting.workers")
+_log = Logger("coordinator.starting.workers")
 
 
 RESTORE_AFTER_SECONDS = 5.0

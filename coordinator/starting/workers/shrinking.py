@@ -19,8 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import structlog
-
+from base.logger import Logger
 from coordinator.specification import PipelineSpec
 from coordinator.starting.workers.binding import Bound, bind
 from coordinator.starting.workers.found_databases import ExpectedDatabases, Offer
@@ -28,7 +27,7 @@ from engine.resident.crew import Crew
 from engine.resident.crew.recruiting import Shrink
 from engine.resident.registration import Candidate
 
-_log = structlog.get_logger("coordinator.starting.workers.shrinking")
+_log = Logger("coordinator.starting.workers.shrinking")
 
 
 def offers_of(candidates: Iterable[Candidate], avoided: str | None = None) -> list[Offer]:

@@ -22,8 +22,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import structlog
-
+from base.logger import Logger
 from base.slots import SlotSet
 from base.term import Term
 from base.version import VersionId
@@ -58,7 +57,7 @@ from engine.run.task_setup import TaskSetup
 from storage.database import FencedState
 from storage.identity import NamedDatabase, UnneededDatabase
 
-_log = structlog.get_logger("engine.resident.crew")
+_log = Logger("engine.resident.crew")
 
 
 @dataclass(frozen=True)

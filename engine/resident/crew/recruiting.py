@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-import structlog
-
+from base.logger import Logger
 from base.term import Term
 from engine.errors import TaskLost
 from engine.resident.entry import Assignment, OtherWireVersion
@@ -24,7 +23,7 @@ from engine.resident.start_faults import NoSlots, UnequalReleases
 from engine.resident.transport import Connection, Event
 from io_kafka.outside import Outside
 
-_log = structlog.get_logger("engine.resident.crew")
+_log = Logger("engine.resident.crew")
 
 FAILURE_CHARACTERS_MAX = 2000
 """How many characters of the text about a failed job are kept. Spark's text has the stack traces of the JVM."""

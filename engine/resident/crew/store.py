@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
-import structlog
-
+from base.logger import Logger
 from base.version import VersionId
 from engine.resident.crew.workers import Workers
 from engine.resident.messages import RestoreDatabase, StoreVersion, VersionStored
 from engine.resident.roster import POLL_SECONDS
 from storage.remote.errors import StoreUnreachable
 
-_log = structlog.get_logger("engine.resident.crew")
+_log = Logger("engine.resident.crew")
 
 
 class CrewStore:

@@ -21,7 +21,7 @@ from engine.analysis.numbering import numbers_of
 from engine.model.circuit import Circuit, Output, View
 from engine.model.rows import Source as SourceNode
 from engine.run.source_table import SourceTable
-from io_kafka.formats import TableFormat
+from io_kafka.formats.batches import TableFormat
 from io_kafka.formats.records import RecordFormat
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.layout_records import Ownership

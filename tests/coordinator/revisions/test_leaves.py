@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from base.text.patterns import Patterns
-from coordinator.revisions.leaves import differences, leaves_of
+from coordinator.revisions.leaf_differences import differences
+from coordinator.revisions.leaves import leaves_of
 from coordinator.specification import InputTopic, OutputTopic, PipelineSpec
 from coordinator.starting.errors import CircuitChanged
 from coordinator.starting.project.same_project import check_leaves
@@ -21,7 +22,7 @@ from engine.model.circuit import Circuit
 from engine.model.rows import Source
 from engine.run.source_table import SourceTable
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
+from io_kafka.formats.batches import TableFormat
 from io_kafka.formats.encodings import (
     Avro,
     Csv,
@@ -32,6 +33,8 @@ from io_kafka.formats.encodings import (
     Protobuf,
     Text,
 )
+from io_kafka.formats.records import RecordFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.text_limits import TextLimit
 from io_kafka.offsets import TopicPartition
 from io_kafka.registry.address import RegistryAddress

@@ -31,8 +31,7 @@ from engine.run.source_table import SourceTable
 from io_kafka.clients.topics import TopicFacts
 from io_kafka.clients.writer_faults import Fenced
 from io_kafka.errors import NotAuthorized
-from io_kafka.formats import TableFormat
-from io_kafka.formats.batches import rows_in
+from io_kafka.formats.batches import TableFormat, rows_in
 from io_kafka.formats.records import RecordFormat
 from io_kafka.offsets import TopicPartition
 from tests.coordinator.stepping.test_inputs import Clock, spec

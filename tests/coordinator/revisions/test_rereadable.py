@@ -14,7 +14,8 @@ from coordinator.revisions.rereadable import Rereading, Unreadable, messages_of,
 from coordinator.specification import InputTopic, OutputTopic
 from engine.model.circuit import Circuit
 from engine.run.source_table import SourceTable
-from io_kafka.formats import SourceFormat, TableFormat
+from io_kafka.formats.batches import TableFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.offsets import TopicPartition
 
 SCHEMA = pa.schema([pa.field("k", pa.string()), pa.field("n", pa.int64())])

@@ -18,7 +18,7 @@ from coordinator.topic_names import load_topic_of, table_topic_of
 from engine.run.source_table import SourceTable
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NoTopicMatches, UnknownTopic
-from io_kafka.formats import RecordFormat
+from io_kafka.formats.records import RecordFormat
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import TopicIdentity
 from tests.coordinator.stepping.test_inputs import Clock, Cluster, spec

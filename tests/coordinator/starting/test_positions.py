@@ -14,7 +14,8 @@ from coordinator.starting.topics.positions import Since, since_of, starting_posi
 from engine.run.source_table import SourceTable
 from io_kafka.clients.topics import Topics
 from io_kafka.errors import NoSuchStart, NothingSince
-from io_kafka.formats import SourceFormat, TableFormat
+from io_kafka.formats.batches import TableFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.offsets import TopicPartition
 
 BEGIN, END = 3, 9

@@ -17,7 +17,7 @@ from engine.model.event_time import WATERMARK_TYPES, LatestTime, Watermark
 from engine.model.rows import Source
 from engine.run.source_table import SourceTable
 from io_kafka.clients.time_bound import TimeBound, count
-from io_kafka.formats import SourceFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, StepLimits
 from tests.io_kafka.backlogs import MINUTE_MS, Times, offsets_since, uneven

@@ -43,7 +43,7 @@ from engine.run.source_table import SourceTable
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import TopicFacts, Topics
 from io_kafka.errors import OffsetGone
-from io_kafka.formats import SourceFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division, StepLimits
 from io_kafka.step_log.records import Claim, NodeErrors, StepRecord, TopicIdentity

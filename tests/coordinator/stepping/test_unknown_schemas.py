@@ -11,8 +11,8 @@ import pytest
 from coordinator.specification import InputTopic, PipelineSpec
 from coordinator.stepping.unknown_schemas import unknown_in_replay, unknown_to_record
 from engine.run.source_table import SourceTable
-from io_kafka.formats import SourceFormat
 from io_kafka.formats.encodings import Avro
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.registry.address import RegistryAddress
 from io_kafka.registry.unknown import UnknownSchemas
 from io_kafka.step_log.records import StepRecord, UnknownIds, decode, encode

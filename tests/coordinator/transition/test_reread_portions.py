@@ -13,7 +13,7 @@ from coordinator.stepping.reread_order import RereadOrder
 from coordinator.transition.reread_portions import RereadPortions
 from engine.run.source_table import SourceTable
 from io_kafka.clients.time_bound import PROBES_MAX
-from io_kafka.formats import TableFormat
+from io_kafka.formats.batches import TableFormat
 from io_kafka.formats.records import RecordFormat
 from io_kafka.offsets import OffsetRange, TopicPartition
 from io_kafka.step_log.division import Division

@@ -29,7 +29,7 @@ from engine.run.step_input import StepInput
 from engine.run.task_setup import TaskSetup
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.formats import SourceFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.messages import Messages
 from io_kafka.offsets import OffsetRange
 from storage.database import Database

@@ -25,7 +25,7 @@ from engine.resident.tls import RunCertificate
 from engine.run.source_table import SourceTable
 from engine.run.task_setup import TaskSetup
 from io_kafka.clients.settings import KafkaSettings
-from io_kafka.formats import RecordFormat, SourceFormat, TableFormat
+from io_kafka.formats.batches import TableFormat
 from io_kafka.formats.encodings import (
     Avro,
     Csv,
@@ -36,6 +36,8 @@ from io_kafka.formats.encodings import (
     Protobuf,
     Text,
 )
+from io_kafka.formats.records import RecordFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.registry.address import RegistryAddress
 from storage.host_folder import StateLocation
 from storage.remote.place import StorePlace

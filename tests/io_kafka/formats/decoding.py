@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from base.options import Truncate
-from io_kafka.formats import Decoded, SourceFormat
-from io_kafka.formats import decode as decode_records
+from io_kafka.formats.decode import decode as decode_records
+from io_kafka.formats.spec import Decoded, SourceFormat
 from io_kafka.messages import Messages, TopicMessages
 
 

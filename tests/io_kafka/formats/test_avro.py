@@ -17,9 +17,10 @@ import pyarrow as pa
 import pytest
 
 from base.options import Mode
-from io_kafka.formats import Decoded, FormatError, OutputFormat, SourceFormat, encode
 from io_kafka.formats.avro.declare import key_schema, value_schema
+from io_kafka.formats.encode import encode
 from io_kafka.formats.encodings import AvroIds, KeyFormat, PlainAvro
+from io_kafka.formats.spec import Decoded, FormatError, OutputFormat, SourceFormat
 from tests.io_kafka.formats import avro_messages as a
 from tests.io_kafka.formats.decoding import decode
 from tests.schema_registry import SchemaRegistry, schema_registry

@@ -16,8 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from base.options import Mode
-from io_kafka.formats import Decoded, SourceFormat
 from io_kafka.formats.encodings import JsonWithRegistry, PlainAvro
+from io_kafka.formats.spec import Decoded, SourceFormat
 from io_kafka.registry.address import RegistryAddress
 from tests.io_kafka.formats import avro_messages
 from tests.io_kafka.formats import connect_table as t

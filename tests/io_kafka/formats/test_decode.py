@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from io_kafka.formats import Decoded, FormatError, SourceFormat
 from io_kafka.formats.debezium import EnvelopeReader
 from io_kafka.formats.exact_json import RowReader
 from io_kafka.formats.parse import Parsed, parse, parse_slowly
+from io_kafka.formats.spec import Decoded, FormatError, SourceFormat
 from tests.io_kafka.formats import messages as m
 from tests.io_kafka.formats.decoding import decode
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from io_kafka.formats import Decoded, SourceFormat
 from io_kafka.formats.delimited import parse_csv
 from io_kafka.formats.encodings import Csv, Encoding, Text
+from io_kafka.formats.spec import Decoded, SourceFormat
 from tests.io_kafka.formats import messages as m
 from tests.io_kafka.formats.decoding import decode
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from io_kafka.formats import OutputFormat, SourceFormat, encode
 from io_kafka.formats.avro.declare import key_schema as avro_key_schema
+from io_kafka.formats.encode import encode
 from io_kafka.formats.encodings import AvroIds, Csv, KeyFormat, OutputEncoding, ProtobufIds, Text
-from io_kafka.formats.spec import Unwritable
+from io_kafka.formats.spec import OutputFormat, SourceFormat, Unwritable
 from tests.io_kafka.formats.decoding import decode
 
 OPTIONS = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}

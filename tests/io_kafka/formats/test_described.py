@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from base.options import Mode
-from io_kafka.formats import Decoded, SourceFormat
 from io_kafka.formats.avro.schema import BadSchema
 from io_kafka.formats.encodings import DescribedProtobuf
 from io_kafka.formats.protobuf.described import reader_of
+from io_kafka.formats.spec import Decoded, SourceFormat
 from tests.io_kafka.formats import protobuf_messages as p
 from tests.io_kafka.formats import test_protobuf as with_registry
 from tests.io_kafka.formats.decoding import decode

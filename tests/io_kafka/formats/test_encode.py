@@ -18,8 +18,9 @@ from pyspark.sql.types import StructType
 
 from base.text.months import MONTH, YEAR, YEAR_TO_MONTH
 from base.text.variants import FIELD, VARIANT
-from io_kafka.formats import OutputFormat, SourceFormat, encode
+from io_kafka.formats.encode import encode
 from io_kafka.formats.render import fragment
+from io_kafka.formats.spec import OutputFormat, SourceFormat
 from stepwell.inspection.interval_rows import frame_of
 from tests.io_kafka.formats.decoding import decode
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from base.options import Mode
-from io_kafka.formats import Decoded, SourceFormat
 from io_kafka.formats.encodings import PlainAvro
 from io_kafka.formats.names import Ambiguous, fields_of
+from io_kafka.formats.spec import Decoded, SourceFormat
 from tests.io_kafka.formats import avro_messages, protobuf_messages
 from tests.io_kafka.formats import connect_table as t
 from tests.io_kafka.formats.decoding import decode

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from io_kafka.formats import Decoded, SourceFormat
+from io_kafka.formats.spec import Decoded, SourceFormat
 from tests.io_kafka.formats.decoding import decode
 
 ROW = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string()), pa.field("v", pa.float64())])

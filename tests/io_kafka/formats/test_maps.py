@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from engine.rows import zset
-from io_kafka.formats import SourceFormat, render
+from io_kafka.formats import render
 from io_kafka.formats.parse import parse
-from io_kafka.formats.spec import FormatError, check_type
+from io_kafka.formats.spec import FormatError, SourceFormat, check_type
 from io_kafka.formats.text_limits import ELEMENT, TextLimit
 from tests.io_kafka.formats.decoding import decode
 

@@ -13,11 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from base.text.patterns import Patterns
-from io_kafka.formats import Decoded, OutputFormat, SourceFormat, encode
+from io_kafka.formats.encode import encode
 from io_kafka.formats.encodings import Csv
 from io_kafka.formats.exact_json import RowReader
 from io_kafka.formats.native_json import why_not
 from io_kafka.formats.parse import parse, parse_slowly
+from io_kafka.formats.spec import Decoded, OutputFormat, SourceFormat
 from tests.base.text.test_patterns import MOMENTS
 from tests.io_kafka.formats import connect_table as t
 from tests.io_kafka.formats.decoding import decode

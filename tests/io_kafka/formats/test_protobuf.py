@@ -18,9 +18,9 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from base.options import Mode
-from io_kafka.formats import Decoded, SourceFormat
 from io_kafka.formats.protobuf.compile import compile_schema
 from io_kafka.formats.protobuf.known import TEXTS
+from io_kafka.formats.spec import Decoded, SourceFormat
 from tests.io_kafka.formats import protobuf_messages as p
 from tests.io_kafka.formats.decoding import decode
 from tests.schema_registry import SchemaRegistry, schema_registry

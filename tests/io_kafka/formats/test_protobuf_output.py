@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from base.options import Mode
-from io_kafka.formats import FormatError, OutputFormat, SourceFormat, encode
+from io_kafka.formats.encode import encode
 from io_kafka.formats.encodings import ProtobufIds
 from io_kafka.formats.protobuf.declare import key_schema, value_schema
-from io_kafka.formats.spec import Unwritable
+from io_kafka.formats.spec import FormatError, OutputFormat, SourceFormat, Unwritable
 from tests.io_kafka.formats import avro_messages as a
 from tests.io_kafka.formats import protobuf_messages as p
 from tests.io_kafka.formats.decoding import decode

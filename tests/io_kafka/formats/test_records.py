@@ -10,9 +10,9 @@ import pytest
 
 from base.options import Mode
 from io_kafka.extras import TYPES, Extras, header_sizes
-from io_kafka.formats import Decoded, SourceFormat
-from io_kafka.formats import decode as decode_records
+from io_kafka.formats.decode import decode as decode_records
 from io_kafka.formats.records import COLUMNS, RecordFormat, TimestampBeyondRange, extras_of, rows_of
+from io_kafka.formats.spec import Decoded, SourceFormat
 from io_kafka.formats.text_limits import TextLimit
 from io_kafka.messages import Messages, TopicMessages
 from tests.io_kafka.formats.decoding import decode

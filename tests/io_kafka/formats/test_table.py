@@ -11,10 +11,10 @@ import pytest
 
 from base.options import OutputFormatName, OutputKeyFormat
 from base.text.patterns import NO_PATTERNS, Patterns
-from io_kafka.formats import OutputFormat, SourceFormat, encode
 from io_kafka.formats.descriptor import Format, FromOptions, FromRegistry, Reading, Writing
+from io_kafka.formats.encode import encode
 from io_kafka.formats.encodings import AvroIds, Csv, Encoding, OutputEncoding, ProtobufIds, SchemaIds, Text
-from io_kafka.formats.spec import Unwritable
+from io_kafka.formats.spec import OutputFormat, SourceFormat, Unwritable
 from io_kafka.formats.table import (
     FORMATS,
     by_name,

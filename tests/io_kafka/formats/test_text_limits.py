@@ -11,7 +11,7 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
 from base.text.type_names import ELEMENT
-from io_kafka.formats import SourceFormat
+from io_kafka.formats.spec import SourceFormat
 from io_kafka.formats.text_limits import TextLimit
 from tests.io_kafka.formats.decoding import decode
 

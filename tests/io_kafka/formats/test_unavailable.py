@@ -12,8 +12,8 @@ import pytest
 
 from base.options import UNAVAILABLE_VALUE, Truncate
 from base.text.variants import VARIANT
-from io_kafka.formats import Decoded, SourceFormat
-from io_kafka.formats import decode as decode_records
+from io_kafka.formats.decode import decode as decode_records
+from io_kafka.formats.spec import Decoded, SourceFormat
 from io_kafka.formats.text_limits import TextLimit
 from io_kafka.formats.unavailable import Placeholder, placeholder_of
 from io_kafka.messages import Messages, TopicMessages

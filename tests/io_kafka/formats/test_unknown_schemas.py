@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from io_kafka.errors import SchemaGone
-from io_kafka.formats import Decoded, SourceFormat
 from io_kafka.formats.encodings import JsonWithRegistry, WithRegistry
+from io_kafka.formats.spec import Decoded, SourceFormat
 from io_kafka.registry import client
 from io_kafka.registry.unknown import UnknownSchemas, join_unknown, judge_by
 from tests.io_kafka.formats import avro_messages as a

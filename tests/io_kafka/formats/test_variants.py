@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from base.text.variants import FIELD, VARIANT
-from io_kafka.formats import FormatError, SourceFormat
 from io_kafka.formats.parse import parse
 from io_kafka.formats.render import fragment
+from io_kafka.formats.spec import FormatError, SourceFormat
 from tests.io_kafka.formats import messages as m
 from tests.io_kafka.formats.decoding import decode
 from tests.stepwell.expressions.test_damaged_json import _shown
