@@ -23,7 +23,6 @@ from engine.analysis.withholding import (
     countable,
     outputs_behind,
     outputs_by_number,
-    outputs_written_again,
     views_behind,
     withholding_of,
 )
@@ -42,11 +41,8 @@ class ViewsInError(DataError):
 
 
 def can_count(numbered: NumberedCircuit, log: StepLogState, record: DivisionRecord, fault: DataError) -> bool:
-    """Whether the step can count the rows that gave this error, instead of ending. A step that is replayed counts what it counted before. The
-    step of a switch in which an output writes all rows once more cannot, because it would withhold that output: the switch is held."""
+    """Whether the step can count the rows that gave this error, instead of ending. A step that is replayed counts what it counted before."""
     if not fault.is_of_rows or fault.place is not None or fault.node is None or record.step < log.steps:
-        return False
-    if record.step == log.revisions.switch_step and outputs_written_again(numbered.circuit):
         return False
     return numbered.numbers[fault.node] not in record.counted and fault.node in countable(numbered.circuit)
 

@@ -11,7 +11,7 @@ from coordinator.transition.course import Course
 from coordinator.transition.draining import leaves_at_once
 from coordinator.transition.resolved_projects import Resolved
 from engine.analysis.stages import plan_stages
-from engine.analysis.withholding import outputs_by_number, outputs_written_again, views_behind
+from engine.analysis.withholding import outputs_by_number, views_behind
 from engine.model.circuit import Output
 from engine.model.filling import Switched
 from engine.model.numbers import NumberedCircuit
@@ -56,7 +56,6 @@ class SwitchObstacles:
                     f"`--append {each.appends[0]}=from-now` of `stepwell apply` gives it only what comes out from the switch on"
                 )
         found += self._why_not_released()
-        found += self._why_not_written_again()
         found += of_topics
         wrong = _of_new_nodes(self.course, self.phase.intent, self.log.errors)
         if wrong and not accepts_errors:
@@ -136,16 +135,6 @@ class SwitchObstacles:
         for handle in self.course.facts(self.phase.intent).taken_back:
             if handle in withheld.values():
                 yield f"output {handle} is withheld because of rows in error, so it is not known what it has to take back"
-
-    def _why_not_written_again(self) -> Iterator[str]:
-        """Why outputs that are withheld from the switch on cannot write all rows once more in it."""
-        program = self.course.switching(self.phase.intent)
-        withheld = outputs_by_number(NumberedCircuit(program.circuit, program.numbers), self.log.nodes_in_error)
-        for handle in sorted(outputs_written_again(program.circuit) & set(withheld.values())):
-            yield (
-                f"output {handle} has other columns and so writes all rows once more, which it cannot while it is withheld because of rows in "
-                "error; correct these rows, or give the output another topic"
-            )
 
 
 def views_put_in_error(course: Course, phase: Phase, errors: Sequence[NodeErrors]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from engine.analysis.event_time_sources import watermarks_over_feeds
+from engine.analysis.withholding import outputs_written_again
 from engine.model.circuit import Circuit, Output
 from engine.operators.arrangement import Everyone, Exchange, Key
 from engine.operators.output import arrange_withheld
@@ -89,6 +90,10 @@ class StagePlan:
     @cached_property
     def watermarks_over_feeds(self) -> frozenset[int]:
         return watermarks_over_feeds(self.circuit)
+
+    @cached_property
+    def written_again(self) -> frozenset[str]:
+        return outputs_written_again(self.circuit)
 
     def nodes_of(self, stage: int) -> list[int]:
         return [index for index, at in enumerate(self.stage) if at == stage]

@@ -39,8 +39,7 @@ def outputs_by_number(plan: NumberedCircuit, behind: Iterable[int] | None = None
 
 
 def outputs_written_again(circuit: Circuit) -> frozenset[str]:
-    """The handles of the outputs that write all rows of their view once more in this program. Such an output cannot be withheld. A row that
-    replaces a message would be kept, and might be deleted before it is written. Then no message would delete what it was to replace."""
+    """The handles of the outputs that write all rows of their view once more in this program."""
 
     def is_written_again(index: int) -> bool:
         node = circuit.nodes[index]

@@ -71,7 +71,7 @@ class StepFacts:
     worker; None if they may lie on any worker. `owns_keyless`: whether this worker owns slot 0, to which rows without a key belong. `grown`: the
     sources whose topic has more partitions than when the state began. `first`: the first step of the program that the step runs.
     `idle_inputs`: the inputs that a Watermark leaves out, by node. `standing`: the Watermarks over feeds that have not come to their end before
-    the step."""
+    the step. `written_again`: the outputs that write all rows of their view once more in it, by handle."""
 
     division: DivisionFacts
     colocation: Sequence[tuple[Key | None, ...]]
@@ -80,6 +80,7 @@ class StepFacts:
     first: int = 0
     idle_inputs: Mapping[int, frozenset[int]] = field(default_factory=dict)
     standing: frozenset[int] = frozenset()
+    written_again: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

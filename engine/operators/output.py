@@ -13,6 +13,10 @@ changes of one message key. Otherwise the messages would depend on the number of
 While a view is in error (error_rows.py), the division of a step withholds its output. The changes are kept in a trace, as one Z-set, and the
 step that releases the output writes them as its own change. A withheld output has state, so its rows are exchanged if they lie anywhere.
 
+An upsert output whose columns change writes all rows of its view once more (WrittenAgain). Such a row replaces a message that is there already.
+If the output is withheld then, the row may be gone before it is written, and the changes cancel. So each such row is kept in a second trace
+too, and the release deletes the message of each key that has no row.
+
 A row for which the format has no message is an error row of the output itself, although its view has an answer. It was never written, so it is
 among the changes that are kept, and its retraction takes it back there.
 """
@@ -35,16 +39,20 @@ from engine.operators.arrangement import Arrangement, Key
 from engine.operators.context import StepContext
 from engine.operators.descriptor import NO_STATE, Growth, Operator, OutputFacts, Wording
 from engine.operators.error_rows import leave_out_errors
-from engine.operators.keys import net_rows_by_key
+from engine.operators.keys import ColocatedKey, distinct_keys, hash_keys, net_rows_by_key
 from engine.operators.names import NONE
 from engine.rows import zset
 from engine.state.runs import as_rows, as_zset
+from engine.state.trace import Trace
 from io_kafka.clients.partitioner import partitions_of
 from io_kafka.formats.encode import encode
 from io_kafka.formats.spec import OutputFormat, Unwritable
 
 WITHHELD = 0
 """The number of the trace of the changes that are kept while the output is withheld."""
+
+REPLACING = 1
+"""The number of the trace of the rows that were to be written once more while the output was withheld."""
 
 OUTPUT_MESSAGES = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary())])
 
@@ -101,17 +109,41 @@ def _due(node: Output, delta: pa.Table, form: OutputFormat, context: StepContext
         _look_for_rows_without_message(node, change, form, context)
     if node.handle in context.step.division.withholding.withheld:
         trace.append(as_rows(change), key.hashes(change))
+        if node.handle in context.step.written_again:
+            replacing = _rows_that_come(change)
+            context.trace(REPLACING, types, everything).append(as_rows(replacing), key.hashes(replacing))
         return zset.empty(types)
+    due = zset.add([_take_all(trace, key), change])
+    replacing = _take_all(context.trace(REPLACING, types, everything), key)
+    return zset.add([due, _deletions(node, zset.consolidate(due), replacing)]) if replacing.num_rows else due
+
+
+def _take_all(trace: Trace, key: ColocatedKey) -> pa.Table:
+    """All that was kept. Nothing is kept from now on."""
     kept = zset.consolidate(as_zset(trace.scan()))
     taken = zset.negate(kept)
     trace.append(as_rows(taken), key.hashes(taken))
-    return zset.add([kept, change])
+    return kept
+
+
+def _rows_that_come(change: pa.Table) -> pa.Table:
+    return change.filter(pa.array(zset.weights_of(change) > 0))
+
+
+def _deletions(node: Output, due: pa.Table, replacing: pa.Table) -> pa.Table:
+    """A retraction for each key of `replacing` of which nothing is due."""
+    rows = pa.concat_tables([due, replacing])
+    _, _, key = distinct_keys(rows, node.key, hash_keys(rows, node.key))
+    of_due, of_replacing = key[: due.num_rows], key[due.num_rows :]
+    keys, first = np.unique(of_replacing, return_index=True)
+    chosen = replacing.take(pa.array(first[~np.isin(keys, of_due)]))
+    return zset.build(chosen.columns[:-1], np.full(chosen.num_rows, -1))
 
 
 def _look_for_rows_without_message(node: Output, change: pa.Table, form: OutputFormat, context: StepContext) -> None:
     """Counts them if the step does. Otherwise raises RowWithoutMessage for one that comes: nobody would see it later among what is kept."""
     if context.errors is None:
-        came = change.filter(pa.array(zset.weights_of(change) > 0))
+        came = _rows_that_come(change)
         if came.num_rows:
             _check_messages(node, form, came)
         return

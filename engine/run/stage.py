@@ -61,6 +61,7 @@ class WorkerStep:
             first=first,
             idle_inputs=_idle_inputs(plan.circuit, division.idle),
             standing=plan.watermarks_over_feeds if division.gives_content else frozenset(),
+            written_again=plan.written_again,
         )
         return cls(run, facts, plan, placement, worker)
 

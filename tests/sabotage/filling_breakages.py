@@ -195,9 +195,16 @@ FILLING = (
         "written-again-although-withheld",
         "An output that is withheld writes all rows once more at the switch, and a row that is gone before it is released leaves its message.",
         FILLED,
-        (Edit("coordinator/transition/switch_obstacles.py", "        found += self._why_not_written_again()\n", ""),),
         (
-            "tests/coordinator/transition/test_switch_obstacles.py::test_an_output_that_is_withheld_cannot_write_all_rows_once_more[False]",
+            Edit(
+                "engine/operators/output.py",
+                "        if node.handle in context.step.written_again:\n",
+                "        if not node.handle:\n",
+            ),
+        ),
+        (
+            "tests/end_to_end/test_written_again.py::test_messages_of_rows_that_go_while_they_are_withheld_are_deleted[False-1]",
+            "tests/end_to_end/test_written_again.py::test_messages_of_rows_that_go_while_they_are_withheld_are_deleted[True-3]",
         ),
     ),
     Breakage(

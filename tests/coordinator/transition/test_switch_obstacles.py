@@ -15,7 +15,7 @@ from coordinator.transition.switch_obstacles import SwitchObstacles, views_put_i
 from engine.analysis.numbering import numbers_of
 from engine.model.aggregates import Aggregate, AggregateCall
 from engine.model.circuit import Circuit, Mode, Output, View
-from engine.model.filling import Placed, Switched, WrittenAgain
+from engine.model.filling import Switched
 from engine.model.numbers import NumberedCircuit
 from engine.model.rows import Distinct, Source
 from engine.resident.messages import Size
@@ -102,18 +102,6 @@ NOTHING = (Size(come=0, gone=0), Size(come=0, gone=0))
 
 def test_nothing_holds_a_switch_that_takes_back_what_may_be_taken_back() -> None:
     assert reasons((Size(come=5, gone=0), Size(come=5, gone=5))) == []
-
-
-@pytest.mark.parametrize("is_elsewhere", [False, True])
-def test_an_output_that_is_withheld_cannot_write_all_rows_once_more(is_elsewhere: bool) -> None:
-    same = project("upsert", output=3)
-    course = Documents(same, same)
-    rows = (Source((), ROW, "in"), WrittenAgain((0,), ROW, (0,)), *([Placed((1,), ROW, (1,))] if is_elsewhere else []))
-    output = Output((len(rows) - 1,), (), "sums", "upsert", ("k", "n"), (0,))
-    course.switching = lambda intent: NumberedCircuit(Circuit((*rows, output)), tuple(range(20, 21 + len(rows))))
-    assert reasons(NOTHING, course=course) == []
-    held = reasons(NOTHING, course=course, errors=[20], accepts_errors=True)
-    assert len(held) == 1 and "output sums has other columns and so writes all rows once more" in held[0]
 
 
 def test_what_topics_say_holds_a_switch() -> None:
