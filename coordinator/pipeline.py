@@ -45,6 +45,7 @@ from coordinator.storing.storing import Storing
 from coordinator.transition.transitions import Transitions
 from engine.resident.launcher import Cluster
 from faults.points import reached
+from io_kafka.clients.broker_requests import AWAY_SECONDS_MAX
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.transactions import Claimant, FencedLog
@@ -56,10 +57,6 @@ from storage.errors import NoDatabase, StaleEpoch
 from storage.remote.errors import StoreFault
 
 _log = structlog.get_logger("coordinator.pipeline")
-
-AWAY_SECONDS_MAX = 120.0
-"""How long a run waits for a broker that does not answer, as long as its writer does (`WriterLimits`): a host restarts in that time. Then the
-run ends, and what has started it decides."""
 
 FAULTS_A_SUCCESSOR_MAY_CAUSE: tuple[type[Exception], ...] = (
     NoDatabase,
