@@ -44,6 +44,7 @@ from coordinator.storing.storing import Storing
 from coordinator.transition.transitions import Transitions
 from engine.resident.launcher import Cluster
 from faults.points import reached
+from io_kafka.clients.broker_requests import AWAY_SECONDS_MAX
 from io_kafka.clients.step_log_reader import StepLogReader, ensure_step_log
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.transactions import Claimant, FencedLog
@@ -55,10 +56,6 @@ from storage.errors import NoDatabase, StaleEpoch
 from storage.remote.errors import StoreFault
 
 _log = Logger("coordinator.pipeline")
-
-AWAY_SECONDS_MAX = 120.0
-"""How long a run waits for a broker that does not answer, as long as its writer does (`WriterLimits`): a host restarts in that time. Then the
-run ends, and what has started it decides."""
 
 FAULTS_A_SUCCESSOR_MAY_CAUSE: tuple[type[Exception], ...] = (
     NoDatabase,

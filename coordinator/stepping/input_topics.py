@@ -16,7 +16,7 @@ from coordinator.goal import Goal
 from coordinator.specification import PipelineSpec
 from coordinator.starting.topics.batch_tables import ends_of_tables
 from coordinator.starting.topics.positions import starting_positions
-from coordinator.starting.topics.same_topics import check_topics
+from coordinator.starting.topics.same_topics import check_topics, way_out_if_deleted
 from coordinator.status import StatusBoard
 from coordinator.stepping.offsets import (
     as_large_as_known,
@@ -29,6 +29,7 @@ from coordinator.stepping.offsets import (
 )
 from coordinator.stepping.open_transactions import OpenTransactions
 from io_kafka.clients.topics import TopicFacts, Topics
+from io_kafka.errors import UnknownTopic
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import TopicIdentity
 from io_kafka.step_log.state import StepLogState
@@ -105,8 +106,13 @@ class InputTopics:
         return ends
 
     def check(self) -> dict[str, TopicFacts]:
-        """The facts of all topics now. Raises TopicChanged if one was recreated since the start."""
-        facts = self._topics.describe(identity.topic for identity in self._identities)
+        """The facts of all topics now. Raises TopicChanged if one was recreated since the start, and UnknownTopic if one was deleted."""
+        try:
+            facts = self._topics.describe(identity.topic for identity in self._identities)
+        except UnknownTopic as fault:
+            if fault.topic in self._spec.written_topics:  # one of this name that a user creates would be another one
+                fault.what_to_do = way_out_if_deleted(self._spec, fault.topic)
+            raise
         check_topics(self._spec, facts, {identity.topic: identity for identity in self._identities})
         return facts
 

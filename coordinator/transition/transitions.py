@@ -57,6 +57,7 @@ from coordinator.transition.switch_obstacles import SwitchObstacles, TopicFindin
 from engine.model.filling import HASHES
 from engine.resident.crew import Crew
 from faults.points import reached
+from io_kafka.clients.broker_requests import AWAY_SECONDS_MAX
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.revision_records import (
@@ -159,7 +160,7 @@ class Transitions(LoopPart):
         if request.expect_revision not in (None, revision.number):
             assert request.expect_revision is not None
             raise another_revision(revision.number, request.expect_revision)
-        course, topics, table_rows = self.course, Topics(self._files.kafka), self._table_rows
+        course, topics, table_rows = self.course, self._own_topics(), self._table_rows
 
         def work() -> Prepared:
             found = prepare(request, course.plan_of(revision), log, topics, disk_space, table_rows=table_rows)
@@ -229,6 +230,11 @@ class Transitions(LoopPart):
         writer.log.append([RevisionPause(epoch=writer.epoch, number=phase.intent.number, is_paused=is_paused)])
         _log.info("the transition is paused, or goes on", revision=phase.intent.number, is_paused=is_paused)
 
+    def _own_topics(self) -> Topics:
+        """For questions beside the steps, which have as long as those of the steps. Otherwise a broker that restarts would refuse a request, or
+        hold the switch until a user asks for it."""
+        return Topics(self._files.kafka, timeout_s=AWAY_SECONDS_MAX)
+
     # Actions
 
     def do(self, action: TransitionAction, core: Core, crew: Crew) -> None:
@@ -236,7 +242,7 @@ class Transitions(LoopPart):
             case LogTransition():
                 self._begin(core)
             case CheckTopics():
-                phase, topics = self._filling(), Topics(self._files.kafka)
+                phase, topics = self._filling(), self._own_topics()
                 obstacles = SwitchObstacles(self.course, self._writer.state, phase)
                 self.machine.checking_topics(
                     BackgroundWork(
@@ -331,7 +337,7 @@ class Transitions(LoopPart):
         self.machine.settled()
         reached("revision.settled")
         if gone:
-            remove_lost_loads(self._files.name, writer, Topics(self._files.kafka))
+            remove_lost_loads(self._files.name, writer, self._own_topics())
         assert writer.state.revision is not None
         ended = self._report.settled(phase, writer.state.revision)
         self.course.documents.forget_all_but({writer.state.revision.plan})

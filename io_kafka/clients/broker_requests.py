@@ -25,6 +25,10 @@ from io_kafka.errors import BrokerUnreachable, KafkaFault, NoLeader
 REQUEST_SECONDS_MAX = 30.0
 """The time for one question to the broker, long enough for its restart. After that the operator should know."""
 
+AWAY_SECONDS_MAX = 120.0
+"""The time for each question of a run, also for those beside its steps. A run waits as long for a broker that does not answer as its writer does
+(`WriterLimits`): a host restarts in that time. Then the run ends, and what has started it decides."""
+
 ANSWER_SECONDS_MIN = 2.0
 """How long a request of the first client may take."""
 

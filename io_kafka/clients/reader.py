@@ -112,7 +112,8 @@ class RangeReader:
 
         A broker acknowledges a commit before its marker is in every partition. So what was written just now may still be undecided here, and
         then it is waited for."""
-        where, topics, outside = TopicPartition(topic, 0), Topics(self._settings), self._settings.outside
+        where, outside = TopicPartition(topic, 0), self._settings.outside
+        topics = Topics(self._settings, timeout_s=self._stall_s)
         began = outside.monotonic()
         try:
             end = topics.high_watermarks([topic])[where]

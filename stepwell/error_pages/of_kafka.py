@@ -188,13 +188,14 @@ PAGES = (
         slug="topic-changed",
         classes=("TopicChanged",),
         exit_code=ExitCode.KAFKA,
-        what="An input or output topic is not the one that was recorded, or cannot be what the project wants of it.",
+        what="A topic that the pipeline reads or writes is not the one that was recorded, or cannot be what the project wants of it.",
         why="It was deleted and created again, it has another number of partitions, it holds messages that Stepwell has not written, or "
         "a pattern matches an own output.",
         do="The text says which. A new output topic has to be empty. An output topic with more partitions than before is rebuilt by "
         "`stepwell run --full-refresh` where that deletes what was written. One that is compacted, or has mode upsert, has to be deleted "
-        "before, or another be named, because a key's row and the tombstone of its former row could be in two partitions. What was "
-        "lost with a topic comes back only with `stepwell run --full-refresh`.",
+        "before, or another be named, because a key's row and the tombstone of its former row could be in two partitions. Without its topic of "
+        "dead letters a pipeline goes on as soon as `dead.letter.topic` names another one. What was lost with an input or an output comes back "
+        "only with `stepwell run --full-refresh`.",
     ),
     Page(
         slug="step-log-gone",

@@ -6,7 +6,8 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -14,13 +15,15 @@ from confluent_kafka import TopicPartition
 
 from coordinator.starting.errors import TopicChanged
 from engine.errors import DataError
+from faults.points import Crash, CrashOrder, Point, arm
 from io_kafka.clients.raw import RawBatch, raw_batch
 from io_kafka.clients.reader import RangeReader
-from io_kafka.errors import OffsetGone
+from io_kafka.errors import OffsetGone, UnknownTopic
 from io_kafka.offsets import OffsetRange
 from io_kafka.step_log.output_progress import InputChanged
+from storage.database import Database
 from tests.end_to_end import sums
-from tests.end_to_end.harness import Playground, Value
+from tests.end_to_end.harness import Playground, Value, wait_until
 from tests.end_to_end.threads import threads
 
 
@@ -88,6 +91,49 @@ RUBBISH: list[Value] = [
     b"{\x00}",
 ]
 """`null` first in a block kills the fast parser's process; two values, and then an empty message, shift its rows."""
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "between",
+        "under a run",
+        *(pytest.param(point, marks=pytest.mark.long) for point in ("output.sent", "checkpoint.paused")),
+    ],
+)
+def test_without_its_dead_letters_a_pipeline_goes_on_with_another_topic_for_them(play: Playground, when: str) -> None:
+    """Nothing has to be rebuilt, and the error says so. A step with a letter may be written then, or compared, or be neither."""
+    play.topic("in")
+    play.send("in", [*sums.rows(0, 4), "rubbish"])
+    source = ", 'on.error' = 'dead-letter', 'dead.letter.topic' = '@{}'"
+    resolved = sums.project(play, source.format("letters")).at_pace(growth_seconds=0.0)
+    if when == "between":
+        play.run(resolved)
+    elif when != "under a run":
+        with arm(CrashOrder(cast(Point, when), "raise")), pytest.raises(Crash):
+            play.run(resolved)
+        Database.close_all()
+    with play.running(resolved) if when == "under a run" else nullcontext() as run:
+        if run is not None:
+            run.wait_until(lambda status: status["lag"] == {f"{play.prefix}in/0": 0})
+        play.delete_topic("letters")
+        if run is not None:
+            wait_until(lambda: run.fault is not None)
+            assert isinstance(run.fault, UnknownTopic) and "letters" in str(run.fault), run.fault
+            assert "name another topic in `dead.letter.topic`" in run.fault.what_to_do
+    with pytest.raises(TopicChanged, match="letters, which this pipeline has written to, was deleted") as deleted:
+        play.run(resolved)
+    play.topic("letters")
+    with pytest.raises(TopicChanged, match="letters was deleted and created again") as made_anew:
+        play.run(resolved)
+    for e in (deleted, made_anew):
+        assert "name another topic in `dead.letter.topic`" in str(e.value) and "--full-refresh" not in str(e.value)
+    other = sums.project(play, source.format("others"))
+    play.send("in", ["more rubbish", *sums.rows(4, 4)])
+    play.run(other)
+    letters = [json.loads(letter.value or b"")["value"] for letter in play.read("others")]
+    assert letters == ["rubbish", "more rubbish"][when != "output.sent" :]
+    assert play.check(other) == {"sums": 3}
 
 
 @pytest.mark.parametrize("millions", [0.1, pytest.param(1, marks=pytest.mark.soak)])

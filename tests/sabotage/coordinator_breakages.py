@@ -656,6 +656,21 @@ COORDINATOR = (
         (f"{END_TO_END}/test_lost_state.py::test_a_copy_older_than_the_step_log_stops_the_run",),
     ),
     Breakage(
+        "letters-that-cost-the-state",
+        "A user whose topic of dead letters is gone is told to rebuild all state and output.",
+        "no silence",
+        (
+            Edit(
+                SAME_TOPICS,
+                "    if name in spec.dead_letter_topics.values():\n        return OTHER_LETTERS\n",
+                "",
+            ),
+        ),
+        (
+            f"{END_TO_END}/test_bad_input.py::test_without_its_dead_letters_a_pipeline_goes_on_with_another_topic_for_them",
+        ),
+    ),
+    Breakage(
         "grown-output-accepted",
         "An output topic that has grown is written on, with keys in other partitions than before.",
         "no silence",

@@ -9,6 +9,9 @@ STEPPING, VIEWS = "coordinator/stepping/stepping.py", "coordinator/stepping/view
 INPUTS, PROGRAM = "coordinator/stepping/inputs.py", "engine/run/program_document.py"
 TEST_MACHINE = "tests/coordinator/transition/test_machine.py"
 TEST_FAULTS, TEST_RUNS = "tests/end_to_end/test_transition_faults.py", "tests/end_to_end/test_transitions.py"
+TEST_AWAY = (
+    "tests/simulator/test_scenarios.py::test_a_broker_that_is_away_for_less_than_a_minute_costs_a_transition_nothing"
+)
 RECORDED, BATCH = "a step runs what the log says", "the batch answer"
 
 TRANSITION_RUNS = (
@@ -179,5 +182,31 @@ TRANSITION_RUNS = (
         "a transition comes to an end",
         (Edit(INPUTS, "            or self.new_nodes.is_due(log, step)\n", ""),),
         (f"{TEST_RUNS}::test_an_abort_leaves_the_old_project",),
+    ),
+    Breakage(
+        "a-broker-that-restarts-holds-a-switch",
+        "What a transition asks of the broker beside the steps has less time than the steps, so a restart of the broker refuses or holds it.",
+        "a transition comes to an end",
+        (
+            Edit(
+                "coordinator/transition/transitions.py",
+                "Topics(self._files.kafka, timeout_s=AWAY_SECONDS_MAX)",
+                "Topics(self._files.kafka)",
+            ),
+        ),
+        (TEST_AWAY,),
+    ),
+    Breakage(
+        "a-broker-that-restarts-ends-a-transition",
+        "Workers have less time to read a plan document than to read a step, so a restart of the broker ends a run that changes its project.",
+        "a transition comes to an end",
+        (
+            Edit(
+                "io_kafka/clients/reader.py",
+                "Topics(self._settings, timeout_s=self._stall_s)",
+                "Topics(self._settings)",
+            ),
+        ),
+        (TEST_AWAY,),
     ),
 )

@@ -16,9 +16,11 @@ from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import ApplyRequest, RevisionRequest, TurnTransition, stopping
 from coordinator.revisions.turns import TurnName
 from coordinator.starting.errors import DatabaseMissing
+from coordinator.transition.switch_obstacles import SwitchObstacles, TopicFindings
 from engine.model.filling import HASHES
 from engine.resident.start_faults import NoSlots
 from faults.points import COPYING, LAYOUT, RECOVERY, REVISION, RUN_POINTS, STORE, TRANSITION, Point
+from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer_faults import Fenced
 from io_kafka.step_log.layout_records import MoveStrategy
 from tests.simulator import circuit
@@ -109,6 +111,20 @@ class Script(World):
         for process in self.with_workers(run):
             self.stop(process, "by the script")
         self.start(available_now=True)
+
+
+class AwayScript(Script):
+    """`away_until`: until then no broker answers."""
+
+    away_until = 0.0
+
+    def fate(self, place: str, fates: Sequence[str]) -> str | None:
+        of_broker = ("admin", "init", "commit", "abort", "fetch", "watermarks")
+        return fates[0] if place in of_broker and self.now < self.away_until else super().fate(place, fates)
+
+    def go_away(self) -> None:
+        """For less than a minute."""
+        self.away_until = self.now + 50
 
 
 class SpreadScript(Script):
@@ -599,6 +615,40 @@ def test_the_steps_of_a_transition_are_replayed() -> None:
         world.run_to_the_end()
         assert world.ended[run] is None
         assert world.oracle.revisions.in_force == circuit.FROM_STATE
+        world.drain()
+
+
+@pytest.mark.parametrize("moment", ["it is prepared", "its documents are read", "topics are looked at"])
+def test_a_broker_that_is_away_for_less_than_a_minute_costs_a_transition_nothing(
+    moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is neither refused nor held, and the run goes on."""
+    world = AwayScript()
+    look = SwitchObstacles.look
+
+    def go_away_once() -> None:
+        if not world.away_until:
+            world.go_away()
+
+    def look_without_broker(obstacles: SwitchObstacles, topics: Topics) -> TopicFindings:
+        go_away_once()
+        return look(obstacles, topics)
+
+    with world.alive():
+        world.send()
+        run = world.start(available_now=True)
+        world.ask_transition(run)
+        if moment == "it is prepared":
+            ask = world.at[run.name, "step.complete"]
+            world.at[run.name, "step.complete"] = lambda: (ask(), go_away_once())[0]
+        elif moment == "its documents are read":
+            world.at[run.name, "plan.written"] = go_away_once
+        else:
+            monkeypatch.setattr(SwitchObstacles, "look", look_without_broker)
+        world.run_to_the_end()
+        assert 0 < world.away_until < world.now
+        assert world.ended[run] is None
+        assert world.oracle.revisions.in_force == circuit.READS_AGAIN
         world.drain()
 
 

@@ -20,6 +20,11 @@ WITH_TOMBSTONES = (
     "another partition than the tombstone that takes its former row back, and a consumer may read the tombstone last."
 )
 
+OTHER_LETTERS = (
+    "Its letters are gone, and nothing else is: name another topic in `dead.letter.topic` of the table, and run again. The run goes on where "
+    "the last one stopped."
+)
+
 
 def resolved_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]) -> dict[str, TopicFacts]:
     """The facts of all input, output and dead-letter topics. Missing output topics are created. `known`: the topics that were recorded. Raises
@@ -41,13 +46,20 @@ def resolved_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str, Topi
 
 def _refuse_deleted(spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]) -> None:
     """A topic that was written to is not created again: whoever deleted it may restore it."""
-    written = {*(output.topic for output in spec.outputs), *spec.dead_letter_topics.values()} & known.keys()
+    written = spec.written_topics & known.keys()
     deleted = sorted(written - topics.existing(written))
     if deleted:
         raise TopicChanged(
             f"topic {deleted[0]}, which this pipeline has written to, was deleted.",
-            "Restore it, or rebuild with `stepwell run --full-refresh`, which writes all of it again.",
+            way_out_if_deleted(spec, deleted[0]),
         )
+
+
+def way_out_if_deleted(spec: PipelineSpec, name: str) -> str:
+    """What a user can do whose topic is gone to which the pipeline has written."""
+    if name in spec.dead_letter_topics.values():
+        return OTHER_LETTERS
+    return "Restore it, or rebuild with `stepwell run --full-refresh`, which writes all of it again."
 
 
 def refuse_lost_log(spec: PipelineSpec, writer: PipelineWriter, log_id: str) -> None:
@@ -68,7 +80,9 @@ def check_topics(spec: PipelineSpec, facts: Mapping[str, TopicFacts], known: Map
         if name in recreated:
             raise TopicChanged(
                 f"{recreated[name]}.",
-                "The messages that were read from it or written to it are gone: rebuild with `stepwell run --full-refresh`.",
+                OTHER_LETTERS
+                if name in spec.dead_letter_topics.values()
+                else "The messages that were read from it or written to it are gone: rebuild with `stepwell run --full-refresh`.",
             )
         if name in known:
             _check_partitions(fact, known[name], outputs.get(name))
