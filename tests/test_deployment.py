@@ -101,7 +101,7 @@ def test_the_parts_of_a_manifest_name_each_other(manifest: str) -> None:
     assert stateful["spec"]["selector"]["matchLabels"] == labels == service["spec"]["selector"]
     assert stateful["spec"]["serviceName"] == "orders" and service["spec"]["clusterIP"] == "None"
     secrets = {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
-    assert {("Secret", name) for name in secrets} <= parts_of("local.yaml").keys()
+    assert {("Secret", name) for name in secrets} <= parts.keys()
     assert {
         ("ConfigMap", volume["configMap"]["name"]) for volume in pod["volumes"] if "configMap" in volume
     } <= parts.keys()
@@ -118,7 +118,9 @@ def test_executors_find_the_driver_and_have_slots_for_all_workers(
     settings = mounted(parts, tmp_path, monkeypatch).settings
     spark, ours = settings.spark, settings.stepwell
     assert spark["spark.driver.host"] == f"orders.{spark['spark.kubernetes.namespace']}.svc"
-    assert {part["metadata"]["namespace"] for part in parts.values()} == {spark["spark.kubernetes.namespace"]}
+    namespaced = [part for (kind, _), part in parts.items() if kind != "Namespace"]
+    assert {part["metadata"]["namespace"] for part in namespaced} == {spark["spark.kubernetes.namespace"]}
+    assert next(iter(parts)) == ("Namespace", spark["spark.kubernetes.namespace"]), "what is in it cannot be made before it"
     assert spark["spark.kubernetes.driver.pod.name"] == "orders-0"
     account = spark["spark.kubernetes.authenticate.executor.serviceAccountName"]
     assert ("ServiceAccount", account) in parts
@@ -151,6 +153,9 @@ def test_the_unit_ends_a_service_at_a_checkpoint_and_starts_it_only_if_that_help
     assert service["KillMode"] == "mixed", "a signal to all processes would end the workers before the checkpoint"
     codes = {int(code) for code in service["RestartPreventExitStatus"].split()}
     assert codes == {ExitCode.USAGE, ExitCode.PROJECT, ExitCode.DATA, ExitCode.HELD}
+    # A run without Kafka ends after a minute. With a limit of starts, an outage of some minutes would end the service for good.
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0" and "StartLimitBurst" not in unit["Unit"]
+    assert "MemoryDenyWriteExecute" not in service, "the JVM compiles while it runs"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="without systemd")

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError
 
+from io_kafka.clients import kerberos
 from io_kafka.clients.tls_probe import addresses, what_listens, why_not_verified
 from io_kafka.errors import (
     BrokerNotTrusted,
@@ -44,6 +45,9 @@ _CERTIFICATE_ALERT = re.compile(
     re.IGNORECASE,
 )
 """The alerts of TLS with which a broker refuses the certificate of a client, or the lack of one."""
+
+_NOT_BEGUN = "Failed to initialize SASL authentication: "
+"""How librdkafka begins what prevents a login on this machine, such as Kerberos without a ticket."""
 
 ENDS_CONNECTIONS = (
     "it accepts connections and ends them at once, as a broker does that starts, and as a listener does that expects a login when "
@@ -218,12 +222,14 @@ class ConnectionReports:
             what_to_do = f"Set kafka.sasl.mechanism to {' or '.join(offered['names'].split(','))}."
         elif "OAUTHBEARER" in error.str().upper():
             what_to_do = "Correct the kafka.sasl.oauthbearer settings, and see whether the token endpoint answers."
-        elif "GSSAPI" in error.str().upper() or "kerberos" in error.str().lower():
-            what_to_do = (
-                "Correct the kafka.sasl.kerberos settings, and see whether `klist` shows a ticket that is valid."
-            )
+        elif kerberos.uses_kerberos(self._options):
+            what_to_do = kerberos.advice_on(error.str())
         else:
             what_to_do = "Correct kafka.sasl.username, kafka.sasl.password and kafka.sasl.mechanism."
+        if reason.startswith(_NOT_BEGUN):  # the broker has not been asked
+            return LoginRefused(
+                f"no login at the Kafka broker at {server} is possible: {reason.removeprefix(_NOT_BEGUN)}.", what_to_do
+            )
         user = self._options.get("sasl.username")
         return LoginRefused(
             f"the Kafka broker at {server} refuses the login{'' if user is None else f' of user {user!r}'}: {reason}.",

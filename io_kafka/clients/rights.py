@@ -14,6 +14,7 @@ from typing import Literal
 
 from confluent_kafka import KafkaError, KafkaException
 
+from io_kafka.clients import kerberos
 from io_kafka.clients.client_faults import fault_of
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
@@ -61,7 +62,8 @@ def acl_lines(settings: KafkaSettings, rights: Iterable[Right]) -> list[str]:
 
 def principal_of(settings: KafkaSettings) -> str:
     """The user as Kafka's rights name it. The name of a certificate or of a token is the broker's to say."""
-    user = dict(settings.options).get("sasl.username")
+    options = dict(settings.options)
+    user = kerberos.user_of(options) or options.get("sasl.username")
     return "User:NAME" if user is None else f"User:{user}"
 
 

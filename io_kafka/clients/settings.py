@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from base.secrets import mask_values, remember_all
 from io_kafka.client_log import CLIENT_LOG
 from io_kafka.clients.connection_faults import ConnectionReports
+from io_kafka.clients.kerberos import refusal_without_kerberos
 from io_kafka.errors import BadOption, BrokerUnreachable
 from io_kafka.extras import Extras
 from io_kafka.outside import REAL, Outside
@@ -205,6 +206,9 @@ def _refuse_unknown(chosen: dict[str, str]) -> None:
 
 
 def _refusal(text: str, rest: Mapping[str, str]) -> BadOption:
+    without_kerberos = refusal_without_kerberos(text, rest)
+    if without_kerberos is not None:
+        return without_kerberos
     given = ", ".join(f"kafka.{name}" for name in sorted(rest))
     return BadOption(f"one of the options {given} is refused by the Kafka client: {text}. Correct it.")
 

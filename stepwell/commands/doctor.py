@@ -23,6 +23,7 @@ from stepwell.doctor.check import Check
 from stepwell.doctor.kafka import (
     broker_checks,
     dead_letter_checks,
+    has_no_state,
     input_checks,
     log_checks,
     output_checks,
@@ -87,7 +88,8 @@ def examine_in_turn(spec: Path | None, conf: list[str] | None = None) -> Iterato
         written, databases = _written_topics(resolved), found_here(project)
         yield from log_checks(project.settings.kafka, topics, project.name, written, databases)
         yield from _right_checks(project, resolved, topics)
-    yield from state_checks(project)
+    kafka = project.settings.kafka
+    yield from state_checks(project, lambda: topics is not None and has_no_state(kafka, topics, project.name))
 
 
 def _definition_checks(project: Project, topics: Topics | None) -> tuple[ResolvedProject | None, list[Check]]:

@@ -44,7 +44,8 @@ def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | No
     try:
         kafka = KafkaSettings.parse(dict(settings))
     except KafkaFault as fault:
-        return [Check("broker", "FAIL", str(fault), "Correct the kafka.* settings of spark-pipeline.yml.")], None
+        correct_it = "Correct the kafka.* settings of spark-pipeline.yml."
+        return [Check("broker", "FAIL", fault.message, fault.what_to_do or correct_it)], None
     began = time.monotonic()
     try:
         topics = Topics(kafka, timeout_s=ANSWER_SECONDS_MAX)
@@ -94,6 +95,19 @@ def log_checks(
         return [Check("step log", "FAIL", fault.message, fault.what_to_do or "Look at the step log's topic.")]
     lost = lost_log_checks(LogTopic(name, facts.topic_id), log, pipeline, found)
     return lost or [check, *_layout_checks(log), *position_checks(topics, log)]
+
+
+def has_no_state(settings: Mapping[str, str], topics: Topics, pipeline: str) -> bool:
+    """Whether the step log has not even the intent of a checkpoint, so that a start makes databases that are not there."""
+    name = log_topic_of(pipeline)
+    facts = _facts(topics, name)
+    if facts is None or isinstance(facts, KafkaFault):
+        return False
+    try:
+        log = StepLogReader(KafkaSettings.parse(dict(settings)), name).read()
+    except Fault:
+        return False
+    return not log.checkpoints and log.intent is None and log.first == 0
 
 
 def _log_topic_check(topics: Topics, name: str, facts: TopicFacts | KafkaFault | None) -> Check:

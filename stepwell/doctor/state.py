@@ -7,7 +7,7 @@ nothing any more. So the slots that the databases own are judged, and not their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,8 +28,10 @@ _REBUILD = "Restore the storage folder, or rebuild the state with `stepwell run 
 _RESTORE = "`stepwell run` makes it again of the last checkpoint in the checkpoint store."
 
 
-def state_checks(project: Project) -> list[Check]:
-    return [_databases(project), _endpoint(project.state_folder)]
+def state_checks(project: Project, may_be_empty: Callable[[], bool] = lambda: False) -> list[Check]:
+    """`may_be_empty`: whether the step log says that no database has anything yet, so that the next run makes them. It is asked only if there
+    are none, as after a first start that was refused."""
+    return [_databases(project, may_be_empty), _endpoint(project.state_folder)]
 
 
 def found_here(project: Project) -> tuple[FoundDatabase, ...]:
@@ -37,7 +39,7 @@ def found_here(project: Project) -> tuple[FoundDatabase, ...]:
     return () if project.on_cluster else project.databases.look()
 
 
-def _databases(project: Project) -> Check:
+def _databases(project: Project, may_be_empty: Callable[[], bool]) -> Check:
     folder = project.state_folder
     owner = read_owner(folder)
     if owner is None:
@@ -50,6 +52,8 @@ def _databases(project: Project) -> Check:
         )
     if project.on_cluster:
         return _on_hosts(folder, owner)
+    if not project.databases.names() and may_be_empty():
+        return Check("state", "OK", f"no databases in {folder} yet: the first run that goes on makes them")
     found = _versions(project.databases, owner)
     if found.what_to_do == _REBUILD and project.settings.stepwell.store is not None:
         return replace(found, level="WARN", what_to_do=_RESTORE)

@@ -38,8 +38,8 @@ def lost_log_checks(
             "step log",
             "FAIL",
             f"the topic {topic.name} {gone}, and {len(of_others)} databases on this machine belong to the step log that it had",
-            "Restore that topic from a replica. Without one, delete the topics that this pipeline has written to, and rebuild with "
-            "`stepwell run --full-refresh`.",
+            "See first whether `kafka.bootstrap.servers` names the Kafka that the service has. If it does, restore that topic from a replica. "
+            "Without one, delete the topics that this pipeline has written to, and rebuild with `stepwell run --full-refresh`.",
         )
     ]
 

@@ -17,8 +17,8 @@ from coordinator.starting.workers.circuit_file import CIRCUIT_FILE
 from faults.points import Crash, CrashOrder, arm
 from io_kafka.step_log.lost import LogOffsetGone
 from io_kafka.step_log.state import BrokenStepLog
-from stepwell.doctor.kafka import log_checks
-from stepwell.doctor.state import found_here
+from stepwell.doctor.kafka import has_no_state, log_checks
+from stepwell.doctor.state import found_here, state_checks
 from storage import environments
 from storage.database import Database
 from storage.errors import CorruptFile, CorruptRecord, StorageError, StorageFull
@@ -171,6 +171,33 @@ def test_without_step_log_and_state_what_is_in_the_outputs_is_not_doubled(play: 
     play.delete_topic("out")
     play.run(pipeline, threads())
     assert play.check(pipeline) == {"sums": 3}
+
+
+def test_the_doctor_knows_a_start_that_was_refused_from_a_state_that_is_gone(
+    play: Playground, pipeline: Resolved
+) -> None:
+    """Both have no database on this machine. Only the second one is lost; the advice for it would be a full refresh."""
+    play.topic("out")
+    play.send("out", ["of somebody"])
+    stops(play, pipeline, TopicChanged, f"output topic {play.prefix}out holds messages")
+    assert state_level(play, pipeline) == ("OK", True)
+    play.delete_topic("out")
+    more(play, pipeline, 0)
+    folder = closed(pipeline)
+    assert state_level(play, pipeline) == ("OK", False)
+    shutil.rmtree(folder / "workers")
+    assert state_level(play, pipeline) == ("FAIL", False)
+
+
+def state_level(play: Playground, resolved: Resolved) -> tuple[str, bool]:
+    """(the level of the doctor's check of the state, whether it says that there are no databases yet)."""
+
+    def may_be_empty() -> bool:
+        return has_no_state({"bootstrap.servers": play.servers}, play.topics, resolved.spec.name)
+
+    check = state_checks(resolved.project.project, may_be_empty)[0]
+    assert check.name == "state"
+    return check.level, "no databases" in check.found and "yet" in check.found
 
 
 def log_faults(play: Playground, resolved: Resolved) -> list[str]:

@@ -6,6 +6,8 @@ import pickle
 
 import pytest
 
+from io_kafka.clients.kerberos import refusal_without_kerberos
+from io_kafka.clients.rights import principal_of
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.errors import BadOption
 
@@ -84,6 +86,34 @@ def test_a_pem_truststore_is_a_ca_file() -> None:
 def test_impossible_options_are_refused_by_name(given: dict[str, str], told: str) -> None:
     with pytest.raises(BadOption, match=told):
         KafkaSettings.parse(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"sasl.mechanism": "GSSAPI"},
+            r"kafka.sasl.mechanism is GSSAPI, .*does not know Kerberos.*docs/security\.md \(Kerberos\)",
+        ),
+        ({}, "security.protocol is SASL_SSL, and kafka.sasl.mechanism is not set.*Set kafka.sasl.mechanism"),
+    ],
+)
+def test_a_client_without_kerberos_says_what_to_do(given: dict[str, str], told: str) -> None:
+    """librdkafka takes Kerberos where no mechanism is named, and the builds of PyPI do not have it."""
+    options = {"security.protocol": "SASL_SSL", **given}
+    with pytest.raises(BadOption, match=told):
+        KafkaSettings.parse(options)
+    assert refusal_without_kerberos("No provider for SASL mechanism PLAIN", options) is None
+
+
+def test_rights_name_the_user_of_a_principal() -> None:
+    kerberos = {"security.protocol": "SASL_SSL", "sasl.kerberos.principal": "shop/host.example.com@EXAMPLE.COM"}
+    for options, user in (
+        (kerberos, "User:shop"),
+        ({**kerberos, "sasl.mechanism": "PLAIN", "sasl.username": "u"}, "User:u"),
+        ({"security.protocol": "SASL_SSL"}, "User:NAME"),
+    ):
+        assert principal_of(KafkaSettings(tuple(sorted(options.items())))) == user
 
 
 def test_plain_data_that_shows_no_secret() -> None:

@@ -80,6 +80,7 @@ class Case(NamedTuple):
 
 
 ALERT = "ssl://kafka-1:9094/bootstrap: Receive failed: error:0A000412:SSL routines::ssl/tls alert bad certificate: SSL alert number 42"
+KERBEROS = "sasl_ssl://kafka-1:9094/bootstrap: Failed to initialize SASL authentication: SASL handshake failed (start ("
 CASES = [
     Case(
         LoginRefused,
@@ -108,6 +109,35 @@ CASES = [
         KafkaError._AUTHENTICATION,
         "sasl_ssl://kafka-1:9094/bootstrap: SASL authentication error: OAUTHBEARER token is invalid (after 1ms in state AUTH_REQ)",
         ("kafka.sasl.oauthbearer", "token endpoint"),
+    ),
+    Case(
+        LoginRefused,
+        KafkaError._AUTHENTICATION,
+        KERBEROS + "-4): SASL(-4): no mechanism available: No worthy mechs found (after 1ms in state AUTH_REQ)",
+        (
+            "no login at the Kafka broker at kafka-1:9094 is possible: SASL handshake failed",
+            "Install",
+            "libsasl2-modules-gssapi-mit",
+        ),
+        {"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"},
+    ),
+    Case(
+        LoginRefused,
+        KafkaError._AUTHENTICATION,
+        KERBEROS
+        + "-1): SASL(-1): generic failure: GSSAPI Error: No credentials were supplied, or the credentials were unavailable or "
+        "inaccessible (No Kerberos credentials available (default cache: FILE:/tmp/krb5cc_0)) (after 1ms in state AUTH_REQ)",
+        ("kinit has got no ticket", "kafka.sasl.kerberos.keytab"),
+        {"security_protocol": "SASL_SSL", "sasl_mechanisms": "GSSAPI"},
+    ),
+    Case(
+        LoginRefused,
+        KafkaError._AUTHENTICATION,
+        KERBEROS
+        + "-1): SASL(-1): generic failure: GSSAPI Error: Unspecified GSS failure.  Minor code may provide more information (Server "
+        "kafka/kafka-1@EXAMPLE.COM not found in Kerberos database) (after 1ms in state AUTH_REQ)",
+        ("kafka.sasl.kerberos.service.name", "advertised.listeners"),
+        {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "gssapi"},
     ),
     Case(
         BrokerNotTrusted,

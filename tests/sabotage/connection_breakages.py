@@ -24,6 +24,19 @@ CONNECTION_BREAKAGES = (
         (f"{TEST_CONNECTIONS}::test_a_client_that_was_answered_waits_for_a_login_too",),
     ),
     Breakage(
+        "kerberos-is-a-password",
+        "After a login by Kerberos that fails, the text names user and password, which have no part in it.",
+        NAMED,
+        (
+            Edit(
+                "io_kafka/clients/kerberos.py",
+                "(_mechanism(options) or MECHANISM).upper()",
+                "(_mechanism(options) or '')",
+            ),
+        ),
+        (f"{TEST_CONNECTIONS}::test_a_lasting_reason_is_named_with_what_to_do",),
+    ),
+    Breakage(
         "one-broker-speaks-for-all",
         "A reason of one broker ends a command, although another broker may come back.",
         OUTLIVED,

@@ -358,4 +358,19 @@ DOCTOR = (
         (Edit("stepwell/doctor/state_log.py", "not in {None, topic.id}]", "in {topic}]"),),
         ("tests/end_to_end/test_lost_state.py::test_without_its_step_log_the_state_is_not_used[True]",),
     ),
+    Breakage(
+        "doctor-takes-a-lost-state-for-a-new-one",
+        "doctor finds nothing wrong although the databases are gone and the step log has a checkpoint of them.",
+        "what doctor says",
+        (
+            Edit(
+                "stepwell/doctor/kafka.py",
+                "return not log.checkpoints and log.intent is None and log.first == 0",
+                "return log.first == 0",
+            ),
+        ),
+        (
+            "tests/end_to_end/test_lost_state.py::test_the_doctor_knows_a_start_that_was_refused_from_a_state_that_is_gone",
+        ),
+    ),
 )

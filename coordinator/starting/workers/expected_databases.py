@@ -46,7 +46,8 @@ def refuse_other_log(
         if found.worker in expected.numbers and judge(found, expected) is Standing.OTHER_LOG:
             raise StateLost(
                 f"the database in {folder}/{found.worker:04d} (host {host}) belongs to another step log than the topic {spec.log_topic}, "
-                "which was deleted and created again.",
-                f"Restore that topic from a replica. Without one, delete {written_topics(spec.written_topics)}, and rebuild with "
+                "which was deleted and created again, or is in another Kafka.",
+                "See first whether `kafka.bootstrap.servers` names the Kafka of this pipeline. If it does, restore that topic from a "
+                f"replica. Without one, delete {written_topics(spec.written_topics)}, and rebuild with "
                 "`stepwell run --full-refresh`.",
             )
