@@ -120,7 +120,9 @@ def test_executors_find_the_driver_and_have_slots_for_all_workers(
     assert spark["spark.driver.host"] == f"orders.{spark['spark.kubernetes.namespace']}.svc"
     namespaced = [part for (kind, _), part in parts.items() if kind != "Namespace"]
     assert {part["metadata"]["namespace"] for part in namespaced} == {spark["spark.kubernetes.namespace"]}
-    assert next(iter(parts)) == ("Namespace", spark["spark.kubernetes.namespace"]), "what is in it cannot be made before it"
+    assert next(iter(parts)) == ("Namespace", spark["spark.kubernetes.namespace"]), (
+        "what is in it cannot be made before it"
+    )
     assert spark["spark.kubernetes.driver.pod.name"] == "orders-0"
     account = spark["spark.kubernetes.authenticate.executor.serviceAccountName"]
     assert ("ServiceAccount", account) in parts
