@@ -99,7 +99,7 @@ class Differences:
 
     def _of_new_readers(self, index: int) -> Iterator[str]:
         if readers := self._read_by((index,)):
-            yield f"{', '.join(readers)} reads it for the first time, and nothing has stored what it has put out over event time"
+            yield f"{', '.join(readers)} begins to read it, and nothing has stored what it has put out over event time"
 
     def _of_what_is_left_out(self, lost: Sequence[int]) -> str:
         """The uppermost node of the previous definition, but for filters and columns, that is not kept."""

@@ -181,8 +181,8 @@ class _Output:
         ways_out = [*self._append_from_now(), "give it another topic"]
         if readers := comparison.readers_rebuilt_for(comparison.members(self.node.inputs[0])):
             reason = (
-                f"{', '.join(readers)} would read {view} for the first time, and nothing has stored what it has put out over event time. "
-                "Computed once more it has other rows than its topic, because other rows are late then"
+                f"{', '.join(readers)} would begin to read what {view} computes over event time, and nothing has stored what that has put "
+                "out. Computed once more it has other rows than the topic, because other rows are late then"
             )
             sources = sorted(map(handle_of_files, sources_below(comparison.now.circuit, view)))
             ways_out += [f"`--from-now {source}`: what is new then counts it from now on" for source in sources]

@@ -260,7 +260,9 @@ def test_a_new_view_over_a_kept_table_over_event_time_has_no_key_twice(play: Pla
     send("late", 230, 1)
     assert play.run(before)["late"] == {"view firsts": 1}
     now = play.resolve({"a.sql": events + kept + new, "b.py": FIRSTS})
-    with pytest.raises(TransitionRefused, match=r"new would read firsts.*--append firsts=from-now.*--from-now events"):
+    with pytest.raises(
+        TransitionRefused, match=r"new would begin to read what firsts.*--append firsts=from-now.*--from-now events"
+    ):
         play.run(now, on_change="apply")
     play.run(now, on_change="apply", chosen=chosen)
     send("late", 270, 1)

@@ -634,7 +634,7 @@ def test_a_new_reader_of_a_kept_table_over_event_time_has_the_rows_that_all_have
     refusals = plan_change(before, now, facts_of(before)).refusals
     assert [(each.code, each.subject) for each in refusals] == [("append_over_event_time", "output late")]
     (refused,) = refusals
-    assert refused.reason.startswith("min would read late for the first time")
+    assert refused.reason.startswith("min would begin to read what late computes")
     assert all(f"`{option}`" in refused.way_out for option in ("--append late=from-now", "--from-now flights"))
     rebuilt = plan_change(before, now, facts_of(before), Chosen(append_from_now=("late",)))
     assert not rebuilt.refusals and {view.name: view.kind for view in rebuilt.views} == {
@@ -642,26 +642,39 @@ def test_a_new_reader_of_a_kept_table_over_event_time_has_the_rows_that_all_have
         "max": "rebuilt",
         "min": "new",
     }
-    assert "min reads it for the first time" in next(view.why for view in rebuilt.views if view.name == "late")
+    assert "min begins to read it" in next(view.why for view in rebuilt.views if view.name == "late")
     from_now = plan_change(before, now, facts_of(before), Chosen(from_now=("flights",)))
     assert not from_now.refusals and [view.kind for view in from_now.views] == ["kept", "kept", "new"]
 
 
-DEDUPLICATED = "SELECT {columns} FROM (SELECT DISTINCT * FROM STREAM flights WATERMARK ts DELAY OF INTERVAL 5 MINUTES) GROUP BY window(ts, '5 minutes')"
+GROUPED = "SELECT min(ts) AS ts, {columns} FROM STREAM flights WATERMARK ts DELAY OF INTERVAL 5 MINUTES GROUP BY {window}(ts, '5 minutes')"
+DISTINCT = GROUPED.replace(
+    "STREAM flights WATERMARK ts DELAY OF INTERVAL 5 MINUTES",
+    "(SELECT DISTINCT * FROM STREAM flights WATERMARK ts DELAY OF INTERVAL 5 MINUTES)",
+)
 
 
-def test_new_views_share_what_has_the_same_state_however_it_was_read(spark: SparkSession) -> None:
-    """Of a window that is open, and of a row that has its own time as a key, no row was late."""
+@pytest.mark.parametrize(
+    ("query", "window", "is_refused"),
+    [(DISTINCT, "window", False), (GROUPED, "session_window", True)],
+    ids=["windows", "sessions"],
+)
+def test_new_views_share_what_has_the_same_state_however_it_was_read(
+    spark: SparkSession, query: str, window: str, is_refused: bool
+) -> None:
+    """Of a group that is open no row was late. But a late row may have joined two sessions."""
 
-    def project(*more: str) -> PlanDocument:
+    def project(*columns: str) -> PlanDocument:
         bench = Workbench(spark, streaming=True).source("flights", "id bigint, carrier string, delay int, ts timestamp")
-        for number, columns in enumerate(("count(*) AS n", *more)):
-            bench.view(f"v{number}", DEDUPLICATED.format(columns=columns), output=made_output(f"v{number}", "append"))
-        return document_of_bench(bench, {"v0": "v0", "v1": "v1"} if more else {"v0": "v0"})
+        for number, each in enumerate(columns):
+            text = query.format(columns=each, window=window)
+            bench.view(f"v{number}", text, output=made_output(f"v{number}", "append"))
+        return document_of_bench(bench, {f"v{number}": f"v{number}" for number in range(len(columns))})
 
-    before = project()
-    found = plan_change(before, project("count(*) AS n, max(delay) AS delay"), facts_of(before))
-    assert not found.refusals and [view.kind for view in found.views] == ["kept", "new"]
+    before = project("max(delay) AS delay")
+    found = plan_change(before, project("max(delay) AS delay", "min(delay) AS delay"), facts_of(before))
+    assert [view.kind for view in found.views] == ["rebuilt" if is_refused else "kept", "new"]
+    assert [each.code for each in found.refusals] == ["append_over_event_time"] * is_refused
 
 
 def test_an_append_output_of_a_kept_view_has_no_choice(spark: SparkSession) -> None:
