@@ -31,8 +31,8 @@ def compare(
         return usual
     _check_names(usual, files, chosen)
     if chosen.from_now:
-        # What a view needs depends on its outputs.
-        others = Comparison(before, now, facts, replace(chosen, from_now=()))
+        # What a view needs depends on its outputs. A view that counts a source from now on has a part of its own, and rebuilds nothing.
+        others = Comparison(before, now, facts, replace(chosen, from_now=()), rebuilds_for_readers=False)
         tables = _to_be_carried(others, chosen.from_now)
         marks = _to_be_marked(others, files, set(chosen.from_now) - tables.keys())
         marked = with_more_marks(before, files, facts, chosen=marks, revision=number + 1)

@@ -19,6 +19,7 @@ from coordinator.revisions.plan_parts import PlanRefusal, RefusalCode
 from coordinator.revisions.rereadable import REFRESH, Obstacle, Rereading, Unreadable, messages_of, rereadings
 from coordinator.specification import InputTopic
 from engine.analysis.comparing import ChosenOutputs
+from engine.analysis.contradictions import contradictions
 from engine.analysis.definitions import definition_of
 from engine.analysis.history import (
     OF_NO_SOURCE,
@@ -89,15 +90,21 @@ def _former_result(why: str) -> Unreadable:
 class Comparison:
     """What differs between two projects, and what the next one needs for it. `before` and `now`: the documents. `found`: which nodes are kept.
     `former_sources`: what each source was, by its handle now. `differences`: of each source that both have, by handle. `chosen`: by the user
-    (chosen_comparison.py)."""
+    (chosen_comparison.py).
+    `read_by`: of the kept nodes that are rebuilt for new readers, by which nodes they are read (contradictions.py).
+    `rebuilds_for_readers`: whether there are any."""
 
     def __init__(
-        self, before: PlanDocument, now: PlanDocument, facts: PlanFacts, chosen: Chosen = NOTHING_CHOSEN
+        self,
+        before: PlanDocument,
+        now: PlanDocument,
+        facts: PlanFacts,
+        chosen: Chosen = NOTHING_CHOSEN,
+        *,
+        rebuilds_for_readers: bool = True,
     ) -> None:
         self.before, self.now, self.facts, self.chosen = before, now, facts, chosen
         self.former_sources = former_sources(now.inputs, before.inputs)
-        read_otherwise = tables_read_otherwise(now.inputs, self.former_sources, chosen.from_now)
-        self.found: ProjectMatch = match_projects(named_project(before), named_project(now), read_otherwise)
         leaves_before, is_now = leaves_of(before), leaves_of(now)
         self.sources_before = {leaf.handle: leaf for leaf in leaves_before.sources}
         self.sources_now = {leaf.handle: leaf for leaf in is_now.sources}
@@ -108,19 +115,48 @@ class Comparison:
         self.topics_before = {leaf.topic: leaf.handle for leaf in leaves_before.outputs}
         self.topics_now = {leaf.handle: leaf.topic for leaf in is_now.outputs}
         self.words, self.words_before = NodeWords(now), NodeWords(before)
-        self.reasons = Differences(self.found, self.words_before, self.words, self.differences, before.frozen)
         self.readings, self.unreadable = rereadings(before, now, facts)
         self.chosen_outputs = ChosenOutputs(
             from_switch=frozenset(map(self.output_of, chosen.append_from_now)),
             taken_back=frozenset(map(self.dropped_output_of, chosen.retract)),
+        )
+        self.read_by: dict[int, frozenset[int]] = {}
+        self._match()
+        while rebuilds_for_readers and (read_by := contradictions(self.found, self.histories)):
+            self.read_by |= read_by
+            self._match()
+        self.reasons = Differences(
+            self.found,
+            self.words_before,
+            self.words,
+            of_sources=self.differences,
+            frozen=before.frozen,
+            read_by=self.readers_rebuilt_for,
+        )
+
+    def _match(self) -> None:
+        """Finds what is kept, and what the others are filled with."""
+        read_otherwise = tables_read_otherwise(self.now.inputs, self.former_sources, self.chosen.from_now)
+        self.found: ProjectMatch = match_projects(
+            named_project(self.before), named_project(self.now), read_otherwise, self.read_by
         )
         self.histories: Histories = histories(
             self.found,
             self._why_not(self.unreadable),
             self.new_outputs(),
             frozenset(self._passing()),
-            carried=carried_tables(self.found, now.inputs, self.former_sources, chosen.from_now),
+            carried=carried_tables(self.found, self.now.inputs, self.former_sources, self.chosen.from_now),
         )
+
+    def readers_rebuilt_for(self, nodes: Iterable[int]) -> list[str]:
+        """What reads these nodes for the first time, so that they are rebuilt: views, and topics of outputs."""
+        return sorted({self._reader_name(reader) for node in nodes for reader in self.read_by.get(node, ())})
+
+    def _reader_name(self, reader: int) -> str:
+        node = self.now.circuit.nodes[reader]
+        if isinstance(node, Output):
+            return f"topic {self.topics_now[node.handle]}"
+        return next(name for name, view in self.views.items() if reader in self.members(view))
 
     def _of_files(self, handle: str) -> SourceLeaf | None:
         """The source that views counted whole and count from now on."""

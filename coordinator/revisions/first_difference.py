@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -28,18 +28,20 @@ class FirstDifference:
 
 class Differences:
     """Compares the definitions of two projects. `of_sources`: what differs in each source, by handle. `frozen`: why this release cannot run
-    nodes of the previous project, by their indices."""
+    nodes of the previous project, by their indices. `read_by`: the names of what reads nodes for the first time that are rebuilt for that."""
 
     def __init__(
         self,
         found: ProjectMatch,
         was: NodeWords,
         now: NodeWords,
+        *,
         of_sources: Mapping[str, Sequence[str]],
         frozen: Mapping[int, str],
+        read_by: Callable[[Iterable[int]], Sequence[str]],
     ) -> None:
         self._found, self._was, self._now, self._of_sources = found, was, now, of_sources
-        self._frozen = frozen
+        self._frozen, self._read_by = frozen, read_by
         self._nodes, self._old = found.now.circuit.nodes, found.previous.circuit.nodes
         self._grows = append_only_inputs(found.now.circuit)
         self._grew = append_only_inputs(found.previous.circuit)
@@ -55,7 +57,9 @@ class Differences:
         first = next((index for index in young if not self._only_selects(index)), view)
         lost = set(definition_of(found.previous.circuit, previous).nodes) | {previous}
         lost -= set(found.kept.values())
-        reasons = chain(self._reasons(first, sorted(lost)), self._of_others(young, sorted(lost)))
+        reasons = chain(
+            self._of_new_readers(first), self._reasons(first, sorted(lost)), self._of_others(young, sorted(lost))
+        )
         reason = next(filter(None, reasons), "it computes something else now")
         has_kept = any(index in found.kept and index in self._states for index in members)
         return FirstDifference(first, self._now.title(first), reason, not has_kept)
@@ -92,6 +96,10 @@ class Differences:
         for index in sorted(young, key=lambda each: isinstance(self._nodes[each], Map)):
             if (old := self._counterpart(index, lost)) is not None:
                 yield difference(self._was, old, self._now, index)
+
+    def _of_new_readers(self, index: int) -> Iterator[str]:
+        if readers := self._read_by((index,)):
+            yield f"{', '.join(readers)} begins to read it, and nothing has stored what it has put out over event time"
 
     def _of_what_is_left_out(self, lost: Sequence[int]) -> str:
         """The uppermost node of the previous definition, but for filters and columns, that is not kept."""

@@ -15,8 +15,10 @@ from coordinator.revisions.document import PlanDocument
 from coordinator.revisions.plan_parts import OutputKind, OutputPlan, PlanRefusal, RefusalCode
 from coordinator.revisions.row_bounds import rows_it_had, rows_of_new_topic, rows_that_differ
 from coordinator.revisions.subjects import form_of, subjects_of
+from engine.analysis.marking import sources_below
 from engine.analysis.topic_columns import ColumnsChange
 from engine.model.circuit import Output, View
+from engine.model.from_now import handle_of_files
 
 RETRACTS = "rows would have to be taken back"
 FROM_SWITCH = "only what the view puts out from the switch on"
@@ -166,17 +168,25 @@ class _Output:
         if is_changed and comparison.gains_flows_only(view):
             return self._plan("new_flows", f"the rows of the new flows, {self.steps}")
         if is_changed and (comparison.is_unrecoverable(view) or comparison.reads_event_time(comparison.views[view])):
-            refusal = self._refusal(
-                "append_over_event_time",
-                "what an append output over event time has written depends on how its messages were read, so it cannot be compared",
-                "; or ".join([*self._append_from_now(), "give it another topic"]),
-            )
-            return self._plan("refused", "REFUSED", refusals=(refusal,))
+            return self._plan("refused", "REFUSED", refusals=(self._over_event_time(),))
         return self._plan(
             "append_difference",
             f"rows that were not there{columns}, {self.steps}; held {self._when_held(is_changed=is_changed)}",
             held_if=RETRACTS,
         )
+
+    def _over_event_time(self) -> PlanRefusal:
+        comparison, view = self.comparison, self.view.name
+        reason = "what an append output over event time has written depends on how its messages were read, so it cannot be compared"
+        ways_out = [*self._append_from_now(), "give it another topic"]
+        if readers := comparison.readers_rebuilt_for(comparison.members(self.node.inputs[0])):
+            reason = (
+                f"{', '.join(readers)} would begin to read what {view} computes over event time, and nothing has stored what that has put "
+                "out. Computed once more it has other rows than the topic, because other rows are late then"
+            )
+            sources = sorted(map(handle_of_files, sources_below(comparison.now.circuit, view)))
+            ways_out += [f"`--from-now {source}`: what is new then counts it from now on" for source in sources]
+        return self._refusal("append_over_event_time", reason, "; or ".join(ways_out))
 
     def _when_held(self, *, is_changed: bool) -> str:
         """When the switch is held, and the way out. The rows of a kept view that reads a changed one are computed in the step of the switch, and

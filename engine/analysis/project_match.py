@@ -5,8 +5,9 @@ A view is *changed* if it is young and the previous project has it, and *new* if
 changed view are kept: they get the difference between its new and its old content. One kind of node cannot get it. If a
 node relies on an input that only grows, it cannot take rows back, and a difference may do that. So it is young, and with
 it all that is above it in its view, and all that is between it and the changed view: it then reads what the changed view has
-from the beginning. So are the readers of a changed view of which nothing tells what it was (unrecoverable_views.py). What reads the table of a
-keyed source is young too if that table is made anew and may get other rows, because no difference between the two tables is made.
+from the beginning. So are the readers of a changed view of which nothing tells what it was (unrecoverable_views.py), and a node of which a new
+reader would have other rows than all others have (contradictions.py). What reads the table of a keyed source is young too if that table is made
+anew and may get other rows, because no difference between the two tables is made.
 """
 
 from __future__ import annotations
@@ -79,12 +80,14 @@ class ProjectMatch:
         assert len(set(self.kept.values())) == len(self.kept), "two nodes have the state of one"
 
 
-def match_projects(previous: Named, now: Named, read_otherwise: Collection[str] = ()) -> ProjectMatch:
+def match_projects(
+    previous: Named, now: Named, read_otherwise: Collection[str] = (), rebuilt: Collection[int] = ()
+) -> ProjectMatch:
     """Which nodes of `now` are nodes of `previous`, and which are young. `read_otherwise`: the handles of the keyed sources whose table may get
-    other rows than the previous one has."""
+    other rows than the previous one has. `rebuilt`: nodes of `now` that are young, whatever the previous project has (contradictions.py)."""
     was = identify(previous)
     ids = identify(now, was)
-    young = _readers_of_tables(now.circuit, read_otherwise)
+    young = _readers_of_tables(now.circuit, read_otherwise) | frozenset(rebuilt)
     while True:
         made = _with_young(previous, now, was=was, ids=ids, young=young)
         more = _that_must_only_grow(made) | _kept_readers(made)

@@ -198,16 +198,28 @@ EDITS: dict[str, Edit] = {
 }
 
 
+WITH_ITS_COLUMNS = ("filter", "distinct", "double", "join", "limit", "rename")
+"""Edits after which the view has the columns that it had, so that another edit of it can follow."""
+
+
 def edited(case: Case, types: Mapping[str, Types], chance: random.Random) -> tuple[Case, tuple[str, ...]]:
-    """The case with other definitions, and the names of the edits. `types`: the columns of each view."""
+    """The case with other definitions, and the names of the edits. `types`: the columns of each view. Some views are edited twice, such as
+    renamed and filtered."""
     other, names = case, []
     for view in case.views:
         if not view.name.startswith(KEPT) and chance.random() < 0.5 and view in other.views:
             name = chance.choice(list(EDITS))
             made = _edited(Place(other, view, types.get(view.name, {}), chance), name)
-            if made is not None:
-                other = made
-                names.append(name)
+            if made is None:
+                continue
+            place, other = other.views.index(view), made
+            names.append(name)
+            if name in WITH_ITS_COLUMNS and chance.random() < 0.5:
+                more = chance.choice(list(EDITS))
+                again = _edited(Place(other, other.views[place], types.get(view.name, {}), chance), more)
+                if again is not None:
+                    other = again
+                    names.append(more)
     if chance.random() < 0.2:
         other = replace(other, views=reordered(other.views))
         names.append("order")

@@ -195,4 +195,32 @@ EVENT_TIME = (
             "tests/stepwell/test_planned.py::test_a_kept_table_over_event_time_gets_no_other_topic_than_its_kept_readers_have_read",
         ),
     ),
+    Breakage(
+        "new-readers-of-event-time-read-a-twin",
+        "A new view over a kept table over event time is filled with what the table would put out today, and so has a key twice.",
+        "views of one project agree",
+        (
+            Edit(
+                "engine/analysis/contradictions.py",
+                "if isinstance(nodes[take.node], View) and not is_output:",
+                "if isinstance(nodes[take.node], View) and is_output:",
+            ),
+        ),
+        (
+            "tests/stepwell/test_planned.py::test_a_new_reader_of_a_kept_table_over_event_time_has_the_rows_that_all_have",
+        ),
+    ),
+    Breakage(
+        "open-windows-are-rebuilt-for-new-readers",
+        "A new view that has a deduplication in common with a kept one rebuilds it, although both have one state.",
+        "nothing is rebuilt without need",
+        (
+            Edit(
+                "engine/analysis/contradictions.py",
+                "isinstance(node, ClosingAggregate) or (",
+                "isinstance(node, TimedDeduplicate) and (",
+            ),
+        ),
+        ("tests/stepwell/test_planned.py::test_new_views_share_what_has_the_same_state_however_it_was_read[windows]",),
+    ),
 )

@@ -23,6 +23,7 @@ from base.fault import ExitCode
 from base.options import Mode, OutputFormatName
 from bench.sql.lowering import resolved as resolved_suite
 from bench.sql.suites import tpch
+from coordinator.revisions.choices import Chosen
 from coordinator.revisions.document import PlanDocument, document_of
 from coordinator.revisions.facts import PlanFacts
 from coordinator.revisions.loads import with_loads, with_recorded_loads
@@ -612,6 +613,68 @@ def test_a_kept_table_over_event_time_gets_no_other_topic_than_its_kept_readers_
     alone = plan_change(project("late"), project("other"), facts_of(project("late")))
     added = plan_change(project("late"), project("other", "total"), facts_of(project("late")))
     assert not alone.refusals and not added.refusals
+
+
+def test_a_new_reader_of_a_kept_table_over_event_time_has_the_rows_that_all_have(spark: SparkSession) -> None:
+    """Filled with what is computed once more, it would have other rows than the topic and the readers of before."""
+
+    def project(*readers: str) -> PlanDocument:
+        bench = Workbench(spark, streaming=True).source("flights", "id bigint, carrier string, delay int, ts timestamp")
+        bench.view(
+            "late",
+            "SELECT window.start AS start, count(*) AS n FROM STREAM flights WATERMARK ts DELAY OF INTERVAL 5 MINUTES "
+            "GROUP BY window(ts, '5 minutes')",
+            output=made_output("late", "append"),
+        )
+        for reader in readers:
+            bench.view(reader, f"SELECT sum(n) AS {reader}, {reader}(start) AS start FROM late")
+        return document_of_bench(bench, {"late": "late"})
+
+    before, now = project("max"), project("max", "min")
+    refusals = plan_change(before, now, facts_of(before)).refusals
+    assert [(each.code, each.subject) for each in refusals] == [("append_over_event_time", "output late")]
+    (refused,) = refusals
+    assert refused.reason.startswith("min would begin to read what late computes")
+    assert all(f"`{option}`" in refused.way_out for option in ("--append late=from-now", "--from-now flights"))
+    rebuilt = plan_change(before, now, facts_of(before), Chosen(append_from_now=("late",)))
+    assert not rebuilt.refusals and {view.name: view.kind for view in rebuilt.views} == {
+        "late": "rebuilt",
+        "max": "rebuilt",
+        "min": "new",
+    }
+    assert "min begins to read it" in next(view.why for view in rebuilt.views if view.name == "late")
+    from_now = plan_change(before, now, facts_of(before), Chosen(from_now=("flights",)))
+    assert not from_now.refusals and [view.kind for view in from_now.views] == ["kept", "kept", "new"]
+
+
+GROUPED = "SELECT min(ts) AS ts, {columns} FROM STREAM flights WATERMARK ts DELAY OF INTERVAL 5 MINUTES GROUP BY {window}(ts, '5 minutes')"
+DISTINCT = GROUPED.replace(
+    "STREAM flights WATERMARK ts DELAY OF INTERVAL 5 MINUTES",
+    "(SELECT DISTINCT * FROM STREAM flights WATERMARK ts DELAY OF INTERVAL 5 MINUTES)",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "window", "is_refused"),
+    [(DISTINCT, "window", False), (GROUPED, "session_window", True)],
+    ids=["windows", "sessions"],
+)
+def test_new_views_share_what_has_the_same_state_however_it_was_read(
+    spark: SparkSession, query: str, window: str, is_refused: bool
+) -> None:
+    """Of a group that is open no row was late. But a late row may have joined two sessions."""
+
+    def project(*columns: str) -> PlanDocument:
+        bench = Workbench(spark, streaming=True).source("flights", "id bigint, carrier string, delay int, ts timestamp")
+        for number, each in enumerate(columns):
+            text = query.format(columns=each, window=window)
+            bench.view(f"v{number}", text, output=made_output(f"v{number}", "append"))
+        return document_of_bench(bench, {f"v{number}": f"v{number}" for number in range(len(columns))})
+
+    before = project("sum(delay) AS delay")
+    found = plan_change(before, project("sum(delay) AS delay", "avg(delay) AS delay"), facts_of(before))
+    assert [view.kind for view in found.views] == ["rebuilt" if is_refused else "kept", "new"]
+    assert [each.code for each in found.refusals] == ["append_over_event_time"] * is_refused
 
 
 def test_an_append_output_of_a_kept_view_has_no_choice(spark: SparkSession) -> None:
