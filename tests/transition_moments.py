@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from faults.points import Point
+from tests.points import points_of
 
 TURNED, COMPARED = "the turn is written", "views are compared, in an open transaction"
 
@@ -25,5 +26,7 @@ MOMENTS: dict[str, tuple[Point | None, Point]] = {
 }
 """The first visit to the second point after one to the first. When views are compared cannot be said so: their feeds come after all others."""
 
-OF_WORKERS = tuple(moment for moment, (_, point) in MOMENTS.items() if point.startswith(("source", "region")))
+_POINTS_OF_WORKERS = points_of((point for _, point in MOMENTS.values()), "source", "stages")
+
+OF_WORKERS = tuple(moment for moment, (_, point) in MOMENTS.items() if point in _POINTS_OF_WORKERS)
 """Those to which workers come."""

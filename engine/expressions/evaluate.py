@@ -61,6 +61,40 @@ def try_evaluate(predicate: Expression | None, projections: tuple[Expression, ..
     return _evaluate(predicate, projections, table, _attempt)
 
 
+def failing_rows(
+    predicate: Expression | None, projections: tuple[Expression, ...], table: pa.Table
+) -> pa.ChunkedArray | None:
+    """For each row, whether `evaluate` of it alone would raise: by one query, in which DuckDB tries each row of a vector that fails. None if the
+    expressions cannot be tried so."""
+    tried = [each for each in projections if each.column is None]
+    texts = [_without_volatile_errors(each.sql) for each in tried]
+    items = [
+        f"v{i} := CAST({sql} AS {duck_type(each.type)})" for i, (each, sql) in enumerate(zip(tried, texts, strict=True))
+    ]
+    fails = f"TRY(struct_pack({', '.join(items)})) IS NULL" if items else "false"
+    if predicate is not None:
+        chosen = _without_volatile_errors(predicate.sql)
+        fails = f"CASE WHEN TRY(struct_pack(v := {chosen})) IS NULL THEN true WHEN {chosen} THEN {fails} ELSE false END"
+    try:
+        with expression_functions.no_lack_of_memory():
+            (found,) = _compute(None, [Expression(fails, pa.bool_())], table)
+    except duckdb.OutOfMemoryException as error:
+        raise MemoryError(f"an expression over {table.num_rows} rows: {error}") from error
+    except duckdb.Error:
+        return None  # TRY takes no function whose results may differ
+    return found
+
+
+def _without_volatile_errors(sql: str) -> str:
+    """The SQL with a function in place of `error`, which TRY does not take. Texts and names are left as they are."""
+    return _ERROR_CALL.sub(lambda match: match[0] if match[1] is None else f"{RAISE}(", sql)
+
+
+RAISE = "raise_error"
+"""A macro that fails for each text that is not NULL, as `error` does, and has no type of its own."""
+
+_ERROR_CALL = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\b(error)\(""")
+
 _Columns = list[pa.ChunkedArray]
 
 
@@ -188,6 +222,9 @@ class _Connection:
     def __init__(self) -> None:
         self._duck = duckdb.connect(config=_SETTINGS)
         self._duck.execute("PRAGMA disable_optimizer")
+        self._duck.execute(
+            f"CREATE MACRO {RAISE}(said) AS CASE WHEN CAST('no number: ' || said AS TINYINT) IS NULL THEN NULL END"
+        )
         self._known: set[str] = set()  # the functions that were registered
         self._statements: OrderedDict[tuple[_Query, pa.Schema], tuple[str, _StatementTable]] = OrderedDict()
         self._prepared = 0

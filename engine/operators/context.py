@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from base.ranges import Range
 from base.slots import SLOTS
-from engine.expressions.evaluate import evaluate, try_evaluate
+from engine.expressions.evaluate import evaluate, failing_rows, try_evaluate
 from engine.model.node import Expression, NodeBase
 from engine.model.numbers import TRACES_MAX, table_of
 from engine.operators.arrangement import Key
@@ -82,6 +82,7 @@ class StepContext:
             rows,
             sign=sign,
             types=[projection.type for projection in projections],
+            failing_rows=lambda part: failing_rows(predicate, projections, part),
         )
 
     def trace(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from engine.expressions.evaluate import ExpressionError, evaluate, try_evaluate
+from engine.expressions.evaluate import ExpressionError, evaluate, failing_rows, try_evaluate
 from engine.model.joins import Join
 from engine.model.node import Expression
 from engine.operators import node_texts
@@ -87,6 +87,7 @@ def match_pairs(
         sign=sign,
         types=types,
         counted=counted,
+        failing_rows=lambda part: failing_rows(condition, every, part),
     )
 
 

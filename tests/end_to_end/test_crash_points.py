@@ -43,15 +43,16 @@ from storage.database import Database
 from tests.end_to_end import sums
 from tests.end_to_end.harness import WAIT_SECONDS_MAX, Playground, Resolved, service
 from tests.end_to_end.threads import threads
+from tests.points import points_of
 
 LEAVES_A_STEP: tuple[Point, ...] = ("output.committed",)
 """Written, and in no checkpoint: the recoveries after it have something to compare."""
 
-OF_A_WORKER = ("create", "source", "region", "freeze", "fold", "compact", "open")
+OF_A_WORKER = ("create", "source", "stages", "freeze", "fold", "compact", "open")
 TRUNCATED: Point = "checkpoint.truncated"
 SEQUENCE: tuple[Point, ...] = START + STEP + tuple(p for p in CHECKPOINT if p != TRUNCATED) + LEAVES_A_STEP + RECOVERY
-IN_WORKERS: tuple[Point, ...] = tuple(p for p in RUN_POINTS if p.startswith(OF_A_WORKER) and p not in LAYOUT)
-IN_MOVING_WORKERS: tuple[Point, ...] = tuple(p for p in LAYOUT if p.startswith(("cut.exported", "absorb", "release")))
+IN_WORKERS: tuple[Point, ...] = tuple(p for p in points_of(RUN_POINTS, *OF_A_WORKER) if p not in LAYOUT)
+IN_MOVING_WORKERS: tuple[Point, ...] = points_of(LAYOUT, "cut.exported", "absorb", "release")
 BURIED: Point = "bury.renamed"
 """In the worker that leaves, after its last slots have gone."""
 

@@ -38,6 +38,28 @@ ERRORS = (
         (f"{UNIT}::test_what_is_published_is_the_answer_of_the_last_step_that_had_one",),
     ),
     Breakage(
+        "rows-left-out-fail",
+        "A row for which the condition is not true is counted as one in error, because a value of it would fail.",
+        "the batch answer",
+        (
+            Edit(
+                "engine/expressions/evaluate.py",
+                "WHEN {chosen} THEN {fails} ELSE false END",
+                "WHEN {fails} THEN true ELSE false END",
+            ),
+        ),
+        (
+            "tests/engine/test_failing_rows.py::test_one_query_says_of_each_row_what_it_says_alone[a row that is left out]",
+        ),
+    ),
+    Breakage(
+        "a-lack-of-memory-is-an-error-row",
+        "A function that has no memory for a moment puts the view in error.",
+        "the batch answer",
+        (Edit("engine/expressions/functions/__init__.py", "            _noticed.lack = lack\n", ""),),
+        ("tests/engine/test_failing_rows.py::test_a_function_without_memory_is_no_error_of_a_row",),
+    ),
+    Breakage(
         "kept-changes-written-twice",
         "What was kept stays in the state after it was written, and is written again after the next error.",
         "exactly once",

@@ -23,6 +23,7 @@ from faults.points import COPYING, LAYOUT, RECOVERY, REVISION, RUN_POINTS, STORE
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer_faults import Fenced
 from io_kafka.step_log.layout_records import MoveStrategy
+from tests.points import check_generated
 from tests.simulator import circuit
 from tests.simulator.broker import Partition, Where
 from tests.simulator.oracle import LOG
@@ -743,13 +744,17 @@ BROKEN_OFF_IN_SUITE = (
 )
 """The seeds of test_simulator.py break off anywhere."""
 
-BROKEN_OFF = [
-    each if each in BROKEN_OFF_IN_SUITE else pytest.param(*each, marks=pytest.mark.soak)
+_ALL_BROKEN_OFF = [
+    (moment, whom, second, workers)
     for moment in MOMENTS
     for whom in (("coordinator", "worker", "sleeping worker") if moment in OF_WORKERS else ("coordinator",))
     for second in (None, *RECOVERY)
     for workers in (1, 3)
-    if (each := (moment, whom, second, workers))
+]
+check_generated(BROKEN_OFF_IN_SUITE, _ALL_BROKEN_OFF)
+
+BROKEN_OFF = [
+    each if each in BROKEN_OFF_IN_SUITE else pytest.param(*each, marks=pytest.mark.soak) for each in _ALL_BROKEN_OFF
 ]
 
 
@@ -783,7 +788,7 @@ def test_a_transition_is_broken_off_at_every_moment(moment: str, whom: str, seco
 
         at_moment(world, run, moment, break_off)
         for _ in range(3):
-            world.run_to_the_end()
+            world.run_to_the_end(sleepers=whom == "sleeping worker")
             if world.ended[run] is None:
                 break
             run = world.start(available_now=True)
@@ -808,15 +813,26 @@ DRAINS_BROKEN_OFF_IN_SUITE = (
     ("messages", "stages.committed", "2", "sleeping worker", "once", "3"),
 )
 
-DRAINS_BROKEN_OFF = [
-    each if each in DRAINS_BROKEN_OFF_IN_SUITE else pytest.param(each, marks=pytest.mark.soak)
+_ALL_DRAINS_BROKEN_OFF = [
+    (project, point, visit, whom, second, workers)
     for project in DRAINED_TO
-    for point in ("log.committed", "stages.inside", "stages.committed", "output.committed")
+    for point, is_of_workers in (
+        ("log.committed", False),
+        ("stages.inside", True),
+        ("stages.committed", True),
+        ("output.committed", False),
+    )
     for visit in "1234"
-    for whom in (("coordinator", "worker", "sleeping worker") if point.startswith("region") else ("coordinator",))
+    for whom in (("coordinator", "worker", "sleeping worker") if is_of_workers else ("coordinator",))
     for second in ("once", "recovery.opened", "replay.compared")
     for workers in "13"
-    if (each := (project, point, visit, whom, second, workers)) and (second == "once" or whom != "sleeping worker")
+    if second == "once" or whom != "sleeping worker"
+]
+check_generated(DRAINS_BROKEN_OFF_IN_SUITE, _ALL_DRAINS_BROKEN_OFF)
+
+DRAINS_BROKEN_OFF = [
+    each if each in DRAINS_BROKEN_OFF_IN_SUITE else pytest.param(each, marks=pytest.mark.soak)
+    for each in _ALL_DRAINS_BROKEN_OFF
 ]
 """(the next project, the point and the visit to it, who is killed there or falls asleep, where its successor is killed, workers)."""
 

@@ -8,7 +8,10 @@ Python row by row (0.3 to 2 us per row).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
 
 import duckdb
 import pyarrow as pa
@@ -103,6 +106,36 @@ def register(connection: duckdb.DuckDBPyConnection, sql: str, known: set[str]) -
             known.add(name)
 
 
+class _Noticed(threading.local):
+    """What the functions of this thread have met. `lack`: one had no memory."""
+
+    lack: MemoryError | None = None
+
+
+_noticed = _Noticed()
+
+
+@contextmanager
+def no_lack_of_memory() -> Iterator[None]:
+    """Raises the MemoryError of a function, which TRY would take for an error of a row."""
+    _noticed.lack = None
+    yield
+    if _noticed.lack is not None:
+        raise _noticed.lack
+
+
+def _noticing(body: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
+    @wraps(body)
+    def call(*arguments: pa.Array) -> pa.Array:
+        try:
+            return body(*arguments)
+        except MemoryError as lack:
+            _noticed.lack = lack
+            raise
+
+    return call
+
+
 def _create(
     connection: duckdb.DuckDBPyConnection,
     name: str,
@@ -112,7 +145,7 @@ def _create(
 ) -> None:
     connection.create_function(
         name,
-        body,
+        _noticing(body),
         [duckdb.sqltype(argument) for argument in arguments],
         duckdb.sqltype(result),
         type="arrow",
