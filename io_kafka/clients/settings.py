@@ -191,6 +191,8 @@ def _refuse_unknown(chosen: dict[str, str]) -> None:
             text = error.args[0].str()
             name = re.search(r'No such configuration property: "([^"]+)"', text)
             if name is None or name.group(1) not in rest:
+                if unknown:
+                    break  # one that is misspelled may be what is missing
                 raise _refusal(text, rest) from error
             unknown.append(name.group(1))
             del rest[name.group(1)]

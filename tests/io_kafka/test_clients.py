@@ -79,6 +79,10 @@ def test_a_pem_truststore_is_a_ca_file() -> None:
         ({"acks": "1"}, "kafka.acks.*exactly once"),
         ({"value.deserializer": "x"}, "format"),
         ({"no.such": "5", "linger.mss": "1", "client.id": "c"}, "kafka.linger.mss, kafka.no.such:"),
+        (
+            {"sasl.mechansim": "PLAIN", "security.protocol": "SASL_SSL", "sasl.username": "u"},
+            "unknown option kafka.sasl.mechansim:",
+        ),
         ({"linger.ms": "soon"}, "linger.ms"),
         ({"security.protocol": "TLS"}, "security.protocol"),
     ],
