@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.goal import Goal
 from coordinator.revisions.choices import Chosen
 from coordinator.revisions.requests import TransitionRefused, TurnTransition
 from coordinator.starting.errors import TopicChanged
 from faults.points import Crash, CrashOrder, arm
 from io_kafka.errors import UnknownTopic
-from io_kafka.step_log.revision_state import Filling
+from io_kafka.step_log.revision_state import Clearing, Detached, Filling
 from storage.database import Database
-from tests.end_to_end.harness import Playground, Resolved, Value
+from tests.end_to_end.harness import Playground, Resolved, Value, wait_until
 from tests.end_to_end.test_transitions import ORDER_SECONDS, apply, wait_until_settled
 
 CONF = {"stepwell.step.rows.max": 40}
@@ -285,3 +286,44 @@ def test_nothing_is_taken_back_from_a_lost_topic(play: Playground) -> None:
         play.run(now, on_change="apply", chosen=Chosen(retract=("vb",)))
     play.run(now, on_change="apply")
     assert play.check(now) == {"va": 5}
+
+
+def test_a_new_node_that_fails_leaves_the_project_standing_still(play: Playground) -> None:
+    """A run that reads what is there ends then, and one that serves waits for the user. After an abort another change can be made."""
+    begun(play)
+    play.topic("other")
+    play.send("other", [*rows("m", 7, 9), "rubbish"])
+    lose(play, "b", is_made_again=False)
+    now = project(play, b="'subscribe' = '@other'")
+    for _ in range(2):
+        with play.running(now, on_change="apply", goal=Goal.READ_AVAILABLE) as run:
+            wait_until(lambda thread=run.thread: not thread.is_alive())  # type: ignore[misc]
+        assert run.fault is None and isinstance(play.log(now).revisions.phase, Detached), run.fault
+    with play.running(now, on_change="apply") as run:
+        run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "detached")
+        run.requests.revision.ask(TurnTransition("abort"), ORDER_SECONDS)
+        wait_until(lambda: run.fault is not None)
+    assert "the revision in force cannot go on" in str(run.fault)
+    play.topic("third")
+    play.send("third", rows("m", 7, 9))
+    last = project(play, b="'subscribe' = '@third'")
+    play.run(last, on_change="apply")
+    assert play.check(last) == {"va": 5, "vb": 5, "vab": 5}
+
+
+def test_an_abort_that_a_crash_breaks_off_leaves_a_way_out(play: Playground) -> None:
+    begun(play)
+    lose(play, "b", is_made_again=False)
+    now = project(play, b=None)
+    with arm(CrashOrder("switch.ready", "raise")), pytest.raises(Crash):
+        play.run(now, on_change="apply")
+    Database.close_all()
+    with arm(CrashOrder("turn.written", "raise")), play.running(now, on_change="keep") as run:
+        run.requests.revision.ask(TurnTransition("abort"), ORDER_SECONDS)
+        wait_until(lambda: run.fault is not None)
+    assert isinstance(run.fault, Crash)
+    Database.close_all()
+    assert isinstance(play.log(now).revisions.phase, Clearing)
+    other = project(play, b=None, more=C)
+    play.run(other, on_change="apply")
+    assert play.check(other) == {"va": 5, "vc": 5}
