@@ -191,7 +191,10 @@ class RevisionRun:
             spec = project_of_revision(revision.document, course.files)
             if isinstance(phase := self._parts.writer.state.revisions.phase, Filling):  # a switch was taken back
                 following = project_of_revision(course.plan_of_next(phase.intent), course.files)
-                spec = standing_still_if_lost(spec, following, self._parts.topics, self._parts.writer.state)
+                numbers = revision.document.numbers
+                spec = standing_still_if_lost(
+                    spec, following, self._parts.topics, self._parts.writer.state, numbers=numbers
+                )
             spec = with_matching_topics(spec, self._parts.topics, self._parts.writer.state.topics)
             course.start = self._start(spec, revision)
 

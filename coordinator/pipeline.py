@@ -197,8 +197,9 @@ class Pipeline:
         spec = load_tables(begins.spec, self._writer, self._topics, self._table_rows)
         if self._writer.state.tables and self._writer.state.steps:
             remove_lost_loads(spec.name, self._writer, self._topics)
+        of_nodes = () if revision is None else revision.document.numbers
         if project.following is not None:
-            spec = standing_still_if_lost(spec, project.following, self._topics, self._writer.state)
+            spec = standing_still_if_lost(spec, project.following, self._topics, self._writer.state, numbers=of_nodes)
             if spec.lost_topics:
                 _log.warning(
                     "topics are lost, and the project stands still until the change is made",
@@ -207,7 +208,7 @@ class Pipeline:
         try:
             spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
         except TopicChanged as fault:
-            name_way_out(fault, spec, self._topics, self._writer.state)
+            name_way_out(fault, spec, self._topics, self._writer.state, numbers=of_nodes)
             raise
         if numbers is not None:
             revision = self._continue_as(spec, numbers)

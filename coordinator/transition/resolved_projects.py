@@ -54,7 +54,7 @@ class ResolvedProjects:
         if log.revision is None or revision.number >= log.revision.number:
             return spec
         following = project_of_revision(self._documents.plan(log.revision.plan), self.files)
-        return standing_still_if_lost(spec, following, self._topics, log, is_replay=True)
+        return standing_still_if_lost(spec, following, self._topics, log, numbers=None)
 
     def note_resolved(self, number: int, resolved: Resolved) -> None:
         """Keeps the project of a revision as it was resolved already, at the start or by `resolve_next`."""

@@ -81,10 +81,11 @@ def lose(play: Playground, name: str, *, is_made_again: bool, full: bool = False
             play.send(name, rows("m", 900, 10))
 
 
+LONG = pytest.mark.long
 MADE_AGAIN = [False, True]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=LONG)])
 @pytest.mark.parametrize("is_made_again", MADE_AGAIN)
 def test_the_table_of_an_input_that_is_gone_can_be_dropped(play: Playground, workers: int, is_made_again: bool) -> None:
     before = begun(play, workers=workers)
@@ -101,6 +102,7 @@ def test_the_table_of_an_input_that_is_gone_can_be_dropped(play: Playground, wor
     assert play.check(now) == {"va": 5, "vc": 5}
 
 
+@LONG
 @pytest.mark.parametrize("is_made_again", MADE_AGAIN)
 def test_a_pattern_that_matched_a_topic_that_is_gone_can_be_dropped(play: Playground, is_made_again: bool) -> None:
     play.topic("b")
@@ -122,9 +124,9 @@ def test_a_pattern_that_matched_a_topic_that_is_gone_can_be_dropped(play: Playgr
     assert play.check(now) == {"va": 5, "vc": 5}
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=LONG)])
 @pytest.mark.parametrize("is_made_again", MADE_AGAIN)
-@pytest.mark.parametrize("ta", ["ta2", None])
+@pytest.mark.parametrize("ta", ["ta2", pytest.param(None, marks=LONG)])
 def test_the_view_of_an_output_that_is_gone_can_be_dropped_or_get_another_topic(
     play: Playground, workers: int, is_made_again: bool, ta: str | None
 ) -> None:
@@ -148,6 +150,7 @@ def test_the_view_of_an_output_that_is_gone_can_be_dropped_or_get_another_topic(
         assert play.prefix + "ta" not in play.topics.names()
 
 
+@LONG
 @pytest.mark.parametrize("is_made_again", MADE_AGAIN)
 def test_a_table_can_read_another_topic_in_place_of_the_lost_one(play: Playground, is_made_again: bool) -> None:
     begun(play)
@@ -180,7 +183,7 @@ def left(play: Playground, before: Resolved, point: str) -> None:
     Database.close_all()
 
 
-@pytest.mark.parametrize("point", ["checkpoint.paused", "step.begun"])
+@pytest.mark.parametrize("point", [pytest.param("checkpoint.paused", marks=LONG), "step.begun"])
 @pytest.mark.parametrize("name", ["b", "ta"])
 @pytest.mark.parametrize("is_made_again", MADE_AGAIN)
 def test_a_topic_that_divided_steps_need_stops_the_start(
@@ -221,6 +224,7 @@ POINTS = [
 ]
 
 
+@LONG
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("name", ["b", "ta"])
 @pytest.mark.parametrize("is_lost_before", [True, False])
@@ -243,6 +247,7 @@ def test_a_crash_on_the_way_is_gone_on_with(play: Playground, point: str, name: 
     assert play.check(now) == ({"va": 5, "vc": 5} if name == "b" else {"va": 5, "vb": 5, "vab": 5, "vc": 5})
 
 
+@LONG
 @pytest.mark.parametrize("name", ["b", "ta"])
 def test_a_topic_deleted_while_the_transition_is_held(play: Playground, name: str) -> None:
     before = begun(play)
@@ -261,23 +266,27 @@ def test_a_topic_deleted_while_the_transition_is_held(play: Playground, name: st
     play.check(now)
 
 
-def test_an_abort_says_that_the_former_project_cannot_go_on(play: Playground) -> None:
+@pytest.mark.parametrize("name", ["b", pytest.param("ta", marks=LONG)])
+def test_an_abort_says_that_the_former_project_cannot_go_on(play: Playground, name: str) -> None:
+    """Another change can be made then."""
     before = begun(play)
-    now = project(play, b=None)
+    now = project(play, b=None, ta="ta2", more=C)
     with play.running(before) as run:
         apply(run, now, hold=True)
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
-    lose(play, "b", is_made_again=False)
+    lose(play, name, is_made_again=False)
     with play.running(now, on_change="keep") as run:
         run.wait_until(lambda shown: (shown["transition"] or {}).get("phase") == "held")
         run.requests.revision.ask(TurnTransition("abort"), ORDER_SECONDS)
         run.thread.join(60)
     assert isinstance(run.fault, TopicChanged), run.fault
-    assert f"deleted or created again: {play.prefix}b. Nothing else is lost" in str(run.fault)
-    assert play.run(now, on_change="apply")["transition_last"]["outcome"] == "switched"
-    assert play.check(now) == {"va": 5}
+    assert f"deleted or created again: {play.prefix}{name}. Nothing else is lost" in str(run.fault)
+    last = project(play, b=None, ta="ta3", more=C.replace("min(", "max("))
+    assert play.run(last, on_change="apply")["transition_last"]["outcome"] == "switched"
+    assert play.check(last) == {"va": 5, "vc": 5}
 
 
+@LONG
 def test_nothing_is_taken_back_from_a_lost_topic(play: Playground) -> None:
     begun(play)
     lose(play, "tb", is_made_again=False)
@@ -311,6 +320,7 @@ def test_a_new_node_that_fails_leaves_the_project_standing_still(play: Playgroun
     assert play.check(last) == {"va": 5, "vb": 5, "vab": 5}
 
 
+@LONG
 def test_an_abort_that_a_crash_breaks_off_leaves_a_way_out(play: Playground) -> None:
     begun(play)
     lose(play, "b", is_made_again=False)

@@ -15,7 +15,7 @@ is refused as if there were no change.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from base.fault import Fault
@@ -25,7 +25,6 @@ from io_kafka.clients.lost_topics import lost_topics
 from io_kafka.clients.topics import Topics
 from io_kafka.offsets import TopicPartition
 from io_kafka.step_log.records import DivisionRecord
-from io_kafka.step_log.revision_state import Filling
 from io_kafka.step_log.value import LogValue
 
 WAY_OUT = (
@@ -35,25 +34,27 @@ WAY_OUT = (
 
 
 def standing_still_if_lost(
-    spec: PipelineSpec, following: PipelineSpec, topics: Topics, log: LogValue, *, is_replay: bool = False
+    spec: PipelineSpec, following: PipelineSpec, topics: Topics, log: LogValue, *, numbers: Collection[int] | None
 ) -> PipelineSpec:
     """The project of a revision, which stands still if topics of it are lost that `following`, to which the change leads, does not name.
-    Otherwise it is as it was, and the start says what is wrong with its topics. `is_replay`: no step of it is run that has no output yet."""
+    Otherwise it is as it was, and the start says what is wrong with its topics. `numbers`: of its nodes; None if no step of it is run
+    that has no output yet."""
     lost = _find_lost(spec, topics, log)
     if (
         not lost
         or any(_names(following, name) for name in lost)
-        or not (is_replay or _may_stand_still(spec, lost, log))
+        or not (numbers is None or _may_stand_still(spec, lost, log, numbers))
     ):
         return spec
     return replace(spec, lost_topics=lost)
 
 
-def name_way_out(fault: Fault, spec: PipelineSpec, topics: Topics, log: LogValue) -> None:
-    """Adds to what a user can do whose topic is lost that the project may leave it, where that works."""
+def name_way_out(fault: Fault, spec: PipelineSpec, topics: Topics, log: LogValue, *, numbers: Collection[int]) -> None:
+    """Adds to what a user can do whose topic is lost that the project may leave it, where that works. `numbers`: of the project's nodes."""
     lost = _find_lost(spec, topics, log)
     is_named = any(name in fault.message for name in lost)
-    if is_named and log.layout is not None and log.revisions.phase is None and _may_stand_still(spec, lost, log):
+    is_settled = log.layout is not None and log.revisions.phase is None
+    if is_named and is_settled and _may_stand_still(spec, lost, log, numbers):
         fault.what_to_do += WAY_OUT
 
 
@@ -95,15 +96,15 @@ def _names(spec: PipelineSpec, name: str) -> bool:
     )
 
 
-def _may_stand_still(spec: PipelineSpec, lost: frozenset[str], log: LogValue) -> bool:
+def _may_stand_still(spec: PipelineSpec, lost: frozenset[str], log: LogValue, numbers: Collection[int]) -> bool:
     since = log.checkpoints[-1].step if log.checkpoints else 0
     replayed = [log.divisions[step] for step in range(max(since, log.first), log.division_next)]
     if not _has_begun(spec, log) or any(_reads(record, lost) for record in replayed):
         return False
     if lost.isdisjoint(output.topic for output in spec.outputs):
         return True
-    # Steps without input may have output too: where time passes, or where outputs were withheld. New nodes are always counted.
-    is_withheld = bool(log.counted) and not isinstance(log.revisions.phase, Filling)
+    # Steps without input may have output too: where time passes, or where outputs were withheld. The nodes of a transition do not matter.
+    is_withheld = not {*numbers}.isdisjoint(log.counted)
     return not any(_has_input(record) for record in log.pending) and log.clock_us is None and not is_withheld
 
 

@@ -52,7 +52,8 @@ def _as_recorded(
     """The facts of a project that stands still: its lost topics are what they were, and none of its inputs has grown."""
     lost = {name: TopicFacts(name, known[name].id, known[name].partitions, {}) for name in spec.lost_topics}
     read = {
-        name: replace(facts[name], partitions=known[name].partitions) for name in {*spec.input_topics} - lost.keys()
+        name: replace(facts[name], partitions=known[name].partitions)
+        for name in ({*spec.input_topics} & known.keys()) - lost.keys()
     }
     return {**facts, **read, **lost}
 

@@ -51,10 +51,10 @@ def prepare(
         identities, outputs = resolved_outputs(spec, topics, writer.state.topics)
     except TopicChanged as fault:
         refuse_lost_log(spec, writer, log_id)
-        name_way_out(fault, spec, topics, writer.state)
+        name_way_out(fault, spec, topics, writer.state, numbers=revision.document.numbers)
         raise
     except UnknownTopic as fault:
-        name_way_out(fault, spec, topics, writer.state)
+        name_way_out(fault, spec, topics, writer.state, numbers=revision.document.numbers)
         raise
     setup = TaskSetup(
         plan=plan_stages(spec.circuit),
