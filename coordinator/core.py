@@ -182,7 +182,8 @@ class Core:
     def _has_no_more_steps(self, log: StepLogState) -> bool:
         """Whether the run divides no more steps: it ends with its input, or only replays."""
         is_switch_left = log.revisions.is_to_pass_on(self.step)  # such a step needs no input
-        has_no_input = self.goal.ends_with_input and self.exhausted and not is_switch_left
+        reads_no_more = self.exhausted or self.transition.waits_for_users(log)
+        has_no_input = self.goal.ends_with_input and reads_no_more and not is_switch_left
         return has_no_input or not self.goal.runs_new_steps
 
     def _next_without_steps(self, log: StepLogState) -> Action:

@@ -50,6 +50,7 @@ from coordinator.running.workers_shown import show_workers
 from coordinator.shown_status import WAITING_FOR_STORE, ServicePhase
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import RecoveryFailed
+from coordinator.starting.topics.lost_on_the_way import standing_still_if_lost
 from coordinator.starting.topics.patterns import with_matching_topics
 from coordinator.starting.topics.setup import prepare
 from coordinator.status import StatusBoard
@@ -84,6 +85,7 @@ from faults.points import reached
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
 from io_kafka.step_log.programs import ProgramKey
+from io_kafka.step_log.revision_state import Filling
 from storage.errors import NoDatabase
 
 _log = Logger("coordinator.loop")
@@ -169,6 +171,8 @@ class RevisionRun:
         setup, identities = prepare(spec, self._parts.writer, self._parts.topics, self._log_id, revision)
         document = None if revision is None else revision.document
         self._parts.board.update(revision=setup.revision)
+        if spec.lost_topics:
+            self._parts.transitions.note_lost_topics(setup.revision, spec.lost_topics)
         return RunningProgram(
             key=ProgramKey("present", setup.revision),
             spec=spec,
@@ -185,6 +189,12 @@ class RevisionRun:
         if record.number != course.start.key.number:
             revision = Revision(record.number, course.plan_of(record))
             spec = project_of_revision(revision.document, course.files)
+            if isinstance(phase := self._parts.writer.state.revisions.phase, Filling):  # a switch was taken back
+                following = project_of_revision(course.plan_of_next(phase.intent), course.files)
+                numbers = revision.document.numbers
+                spec = standing_still_if_lost(
+                    spec, following, self._parts.topics, self._parts.writer.state, numbers=numbers
+                )
             spec = with_matching_topics(spec, self._parts.topics, self._parts.writer.state.topics)
             course.start = self._start(spec, revision)
 

@@ -29,11 +29,12 @@ from coordinator.revisions.project_of_revision import project_of_revision
 from coordinator.running.recovery import Recovery
 from coordinator.running.requests_in_force import RequestsInForce
 from coordinator.specification import PipelineSpec
-from coordinator.starting.errors import StateLost
+from coordinator.starting.errors import StateLost, TopicChanged
 from coordinator.starting.project.beginning import Beginning, beginning
 from coordinator.starting.project.in_force import next_revision, revision_in_force, revision_to_come
 from coordinator.starting.project.same_project import numbers_if_continued
 from coordinator.starting.topics.batch_tables import TableRows, load_tables, remove_lost_loads
+from coordinator.starting.topics.lost_on_the_way import name_way_out, standing_still_if_lost
 from coordinator.starting.topics.patterns import with_matching_topics
 from coordinator.starting.topics.refresh import rebuild
 from coordinator.starting.topics.unwritten_switch import why_switch_cannot_run
@@ -52,6 +53,7 @@ from io_kafka.clients.writer import PipelineWriter
 from io_kafka.clients.writer_faults import Fenced
 from io_kafka.errors import KafkaFault, OffsetGone, UnknownTopic
 from io_kafka.step_log.lost import LogOffsetGone
+from io_kafka.step_log.revision_state import Clearing
 from storage.errors import NoDatabase, StaleEpoch
 from storage.remote.errors import StoreFault
 
@@ -72,11 +74,13 @@ loads of batch tables, and messages that the successor has read long ago may hav
 @dataclass(frozen=True)
 class _ChosenProject:
     """The project that a run begins with. `revision`: the one in force; None for a new state. `numbers`: of the project's nodes, if it is to be
-    recorded as the next revision, which continues the one in force."""
+    recorded as the next revision, which continues the one in force. `following`: the project to which a transition leads, or is to lead; None
+    without one."""
 
     begins: Beginning
     revision: Revision | None
     numbers: tuple[int, ...] | None
+    following: PipelineSpec | None = None
 
 
 class Pipeline:
@@ -174,7 +178,11 @@ class Pipeline:
         begins = beginning(files, revision, state, on_change, chosen, to_come=to_come)
         if revision is not None and begins.is_recorded:
             self._transitions.note_revision_at_start(revision)
-            return _ChosenProject(begins, revision, numbers=None)
+            following = None if to_come is None else project_of_revision(to_come.document, files)
+            needs_no_step = state.revisions.phase is None or isinstance(state.revisions.phase, Clearing)
+            if begins.to_apply is not None and needs_no_step and goal.runs_new_steps:
+                following = begins.to_apply.spec
+            return _ChosenProject(begins, revision, numbers=None, following=following)
         numbers = numbers_if_continued(begins.spec, self._writer.state, revision, may_continue=goal.runs_new_steps)
         return _ChosenProject(begins, revision, numbers)
 
@@ -189,7 +197,19 @@ class Pipeline:
         spec = load_tables(begins.spec, self._writer, self._topics, self._table_rows)
         if self._writer.state.tables and self._writer.state.steps:
             remove_lost_loads(spec.name, self._writer, self._topics)
-        spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
+        of_nodes = () if revision is None else revision.document.numbers
+        if project.following is not None:
+            spec = standing_still_if_lost(spec, project.following, self._topics, self._writer.state, numbers=of_nodes)
+            if spec.lost_topics:
+                _log.warning(
+                    "topics are lost, and the project stands still until the change is made",
+                    topics=sorted(spec.lost_topics),
+                )
+        try:
+            spec = with_matching_topics(spec, self._topics, self._writer.state.topics)
+        except TopicChanged as fault:
+            name_way_out(fault, spec, self._topics, self._writer.state, numbers=of_nodes)
+            raise
         if numbers is not None:
             revision = self._continue_as(spec, numbers)
         self._parts.in_force.to_apply = begins.to_apply

@@ -190,6 +190,9 @@ class PipelineSpec:
     """Which views count which sources from some offsets on; see PlanDocument."""
     fingerprint_of_files: str = ""
     """The fingerprint of the circuit as the files define it, if there are marks; otherwise empty. See PlanDocument."""
+    lost_topics: frozenset[str] = frozenset()
+    """Topics of a recorded project that are gone. With any, the project stands still until a transition has led to one without them; see
+    starting/topics/lost_on_the_way.py. None in a project of the files."""
 
     @property
     def log_topic(self) -> str:

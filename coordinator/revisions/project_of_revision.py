@@ -34,6 +34,7 @@ def project_of_revision(document: PlanDocument, files: PipelineSpec) -> Pipeline
         versions=document.versions,
         marks=document.marks,
         fingerprint_of_files=document.fingerprint_of_files,
+        lost_topics=frozenset(),
     )
 
 

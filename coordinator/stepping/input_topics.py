@@ -60,7 +60,9 @@ class InputTopics:
         self.table_ends = ends_of_tables(spec, log)
         self.offsets_since = topics.offsets_since
         # Within a run no question to the broker, which would be part of the pause in which a project changes.
-        starts = offsets_if_known(log.next_offsets, spec.inputs, self._identities) if former is not None else None
+        self._stands_still = bool(spec.lost_topics)  # then the inputs end where the next division starts
+        is_known = former is not None or self._stands_still
+        starts = offsets_if_known(log.next_offsets, spec.inputs, self._identities) if is_known else None
         self._starts = self._find_starts(log.next_offsets) if starts is None else starts
         self._until = self._ends_of_run(log, former) if goal.ends_with_input else None
         self._growth_checked_at = self._monotonic()
@@ -99,6 +101,8 @@ class InputTopics:
     def ends(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The last stable offsets of all partitions; in a run that ends with its input, those at its start. Shows the lag. An end before its
         offset is left as it is, for `divide` to refuse."""
+        if self._stands_still:
+            return dict(offsets)
         ends = self._ends_of(offsets) if self._until is None else self._until
         lag = {str(partition): ends[partition] - offsets[partition] for partition in ends}
         self._board.update(lag=lag)
@@ -106,9 +110,11 @@ class InputTopics:
         return ends
 
     def check(self) -> dict[str, TopicFacts]:
-        """The facts of all topics now. Raises TopicChanged if one was recreated since the start, and UnknownTopic if one was deleted."""
+        """The facts of all topics now, but for those that a project which stands still has lost. Raises TopicChanged if one was recreated since
+        the start, and UnknownTopic if one was deleted."""
         try:
-            facts = self._topics.describe(identity.topic for identity in self._identities)
+            names = {identity.topic for identity in self._identities}
+            facts = self._topics.describe(names - self._spec.lost_topics)
         except UnknownTopic as fault:
             if fault.topic in self._spec.written_topics:  # one of this name that a user creates would be another one
                 fault.what_to_do = way_out_if_deleted(self._spec, fault.topic)
@@ -119,7 +125,11 @@ class InputTopics:
     def check_if_due(self, log: StepLogState) -> None:
         """Looks, now and then, whether an input topic has got partitions, and whether messages wait behind an open transaction. Raises
         TopicChanged as `check` does."""
-        if self._until is None and self._monotonic() - self._growth_checked_at > self._spec.pace.growth_seconds:
+        if (
+            self._until is None
+            and not self._stands_still
+            and self._monotonic() - self._growth_checked_at > self._spec.pace.growth_seconds
+        ):
             self._check_for_growth(log)
             self._open_transactions.look(self._spec.input_topics)
 
@@ -137,7 +147,10 @@ class InputTopics:
         return of_announced_partitions(starting_positions(self._topics, self._spec.inputs, known), self._identities)
 
     def _ends_of_run(self, log: StepLogState, former: InputTopics | None) -> dict[TopicPartition, int]:
-        """Returns where a run ends that reads only what was there at its start."""
+        """Returns where a run ends that reads only what was there at its start. A project that stands still has no ends of its own: what the
+        next one would have found at the start, it finds at the switch."""
+        if self._stands_still:
+            return {}
         starts, found = self.next_offsets(log), None if former is None else former._until
         return ends_of_run(self._ends_of(starts), starts, found or {})
 

@@ -102,8 +102,9 @@ class Inputs:
         self._may_divide_ahead, self.new_nodes.is_paused = ahead, not filling
 
     def silent_offsets(self, log: StepLogState) -> dict[TopicPartition, int] | None:
-        """Where the next step begins to read, of all partitions that may grow; None if time alone may make a step due at any moment."""
-        if self.clock.reading.is_read:
+        """Where the next step begins to read, of all partitions that may grow; None if time alone may make a step due at any moment, or if no
+        message does."""
+        if self.clock.reading.is_read or self._spec.lost_topics:
             return None
         offsets = self.topics.next_offsets(log)
         return {where: at for where, at in offsets.items() if where not in self.topics.table_ends}

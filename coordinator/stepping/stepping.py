@@ -21,6 +21,7 @@ from coordinator.core import Core
 from coordinator.measures import SettledStep
 from coordinator.requests import Requests
 from coordinator.specification import PipelineSpec
+from coordinator.starting.errors import TopicChanged
 from coordinator.status import StatusBoard, StepTimes
 from coordinator.stepping.idle_wait import PAUSE_SECONDS_MIN, Bell, QuietInput
 from coordinator.stepping.inputs import Inputs
@@ -176,6 +177,8 @@ class Stepping:
         record = ran.given.record
         result = self._gather(record, ran.outputs, crew.setup)
         reached("step.gathered")
+        if not action.replay:
+            self._refuse_output_to_lost_topics(step, result)
         errors = self._errors_after(action, record, result, crew)
         self._inputs.note_watermarks(record, result.watermarks_by_node_us)
         self._inputs.clock.note(record.clock_us, result.border_us, is_whole=ran.given.asks_border)
@@ -208,6 +211,15 @@ class Stepping:
         return SettledStep(
             number=step, rows=record.division.rows, took_ms=took_ms, write_ms=times.write, is_replay=action.replay
         )
+
+    def _refuse_output_to_lost_topics(self, step: int, result: StepResult) -> None:
+        """A project that stands still has no output. Should a step have some for a topic that is gone, the topic must not be made again."""
+        for output in result.outputs:
+            if output.topic in self._spec.lost_topics and output.messages.num_rows:
+                raise TopicChanged(
+                    f"step {step} has output for topic {output.topic}, which was deleted or created again.",
+                    "Restore the topic, or rebuild with `stepwell run --full-refresh`.",
+                )
 
     def _gather(self, record: DivisionRecord, outputs: Sequence[WorkerOutput], setup: TaskSetup) -> StepResult:
         """What the workers have answered, which is what the division asked of them. Raises TaskLost."""

@@ -225,6 +225,10 @@ class Transition(Machine[Known[PreparationT, PreparedT, CheckT]], Generic[Prepar
         is_in_force = log.revision is not None and log.revision.number == self.unrunnable_revision
         return is_in_force and not isinstance(log.revisions.phase, Filling)
 
+    def waits_for_users(self, log: StepLogState) -> bool:
+        """Whether steps are blocked until a user says how a transition goes on whose new node has failed."""
+        return self.blocks_steps(log) and isinstance(log.revisions.phase, Detached) and self.asked.turn is None
+
     def is_at_end(self, log: StepLogState) -> bool:
         """Whether steps are blocked, and no transition is under way or prepared that would end that."""
         return self.blocks_steps(log) and log.revisions.phase is None and not self.has_request

@@ -37,6 +37,21 @@ class Prepared:
     reload: tuple[str, ...]
     tables: tuple[TableRecord, ...]
 
+    def refuse_lost(self, before: PlanDocument, lost: frozenset[str]) -> None:
+        """Raises TransitionRefused if the transition would read lost topics again, or take back what is in one of them. `before`: of the
+        revision in force. `lost`: of its topics."""
+        for name in sorted(lost & {where.topic for where in self.rereads.starts}):
+            raise TransitionRefused(
+                f"messages of topic {name} would have to be read again, and it was deleted or created again.",
+                "Give the output another topic, or rebuild the state with `stepwell run --full-refresh`.",
+            )
+        for output in before.outputs:
+            if output.topic in lost and output.handle in self.plan.facts.taken_back:
+                raise TransitionRefused(
+                    f"nothing can be taken back from topic {output.topic}, which was deleted or created again.",
+                    f"Apply the change without `--retract {output.handle}`.",
+                )
+
 
 def prepare(
     request: ApplyRequest,

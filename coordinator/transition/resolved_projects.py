@@ -8,6 +8,7 @@ from dataclasses import replace
 from coordinator.revisions.project_of_revision import project_of_revision
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
+from coordinator.starting.topics.lost_on_the_way import standing_still_if_lost
 from coordinator.starting.topics.patterns import with_matching_topics
 from coordinator.starting.topics.same_topics import refuse_lost_log
 from coordinator.starting.topics.setup import resolved_outputs
@@ -38,13 +39,22 @@ class ResolvedProjects:
         """Returns the project of a revision with its topics, which are looked at once. Raises TopicChanged and StateLost."""
         if revision.number not in self._resolved:
             document, known = self._documents.plan(revision.plan), self._writer.state.topics
-            spec = with_matching_topics(project_of_revision(document, self.files), self._topics, known)
+            spec = self._standing_still_if_over(revision, project_of_revision(document, self.files))
+            spec = with_matching_topics(spec, self._topics, known)
             try:
                 self._resolved[revision.number] = (spec, *resolved_outputs(spec, self._topics, known))
             except TopicChanged:
                 refuse_lost_log(spec, self._writer, self._log_id)
                 raise
         return self._resolved[revision.number]
+
+    def _standing_still_if_over(self, revision: RevisionRecord, spec: PipelineSpec) -> PipelineSpec:
+        """The project of a revision that is in force no more runs only in a replay, for which a topic that the next one has left may be gone."""
+        log = self._writer.state
+        if log.revision is None or revision.number >= log.revision.number:
+            return spec
+        following = project_of_revision(self._documents.plan(log.revision.plan), self.files)
+        return standing_still_if_lost(spec, following, self._topics, log, numbers=None)
 
     def note_resolved(self, number: int, resolved: Resolved) -> None:
         """Keeps the project of a revision as it was resolved already, at the start or by `resolve_next`."""

@@ -31,6 +31,7 @@ from coordinator.revisions.turns import TurnName
 from coordinator.specification import PipelineSpec
 from coordinator.starting.project.release import stands_still
 from coordinator.starting.topics.batch_tables import TableRows, remove_lost_loads
+from coordinator.starting.topics.lost_on_the_way import cannot_go_on
 from coordinator.status import StatusBoard
 from coordinator.transition.course import Course
 from coordinator.transition.disk_space import DiskSpace
@@ -99,6 +100,7 @@ class Transitions(LoopPart):
         self._course: Course | None = None
         self._report = TransitionReport(board, files.kafka.outside.monotonic)
         self._losses = Losses()
+        self._lost_topics: frozenset[str] = frozenset()  # of the revision in force, if it stands still because of them
         self._may_begin = True  # whether the run goes on until it is stopped
 
     def recovered(self, recovered: Recovered) -> None:
@@ -123,12 +125,18 @@ class Transitions(LoopPart):
         (coordinator/starting/project/release.py)."""
         self.machine.note_revision(revision.number, is_runnable=not revision.document.frozen)
 
+    def note_lost_topics(self, number: int, topics: frozenset[str]) -> None:
+        """Notes that topics of the revision in force are lost. Its steps wait for a transition that leads to a project without them."""
+        self._lost_topics = topics
+        self.machine.note_revision(number, is_runnable=False)
+
     def _check_goes_on(self, core: Core) -> None:
         """Raises CircuitChanged if no transition leads away from a revision that this release cannot run alone."""
         log = self._writer.state
         if self.machine.is_at_end(log) and not core.stopping:
             assert log.revision is not None
-            raise stands_still(self.course.plan_of(log.revision))
+            document = self.course.plan_of(log.revision)
+            raise stands_still(document) if document.frozen else cannot_go_on(self._lost_topics)
 
     # Requests
 
@@ -161,9 +169,11 @@ class Transitions(LoopPart):
             assert request.expect_revision is not None
             raise another_revision(revision.number, request.expect_revision)
         course, topics, table_rows = self.course, self._own_topics(), self._table_rows
+        lost = course.start.spec.lost_topics
 
         def work() -> Prepared:
             found = prepare(request, course.plan_of(revision), log, topics, disk_space, table_rows=table_rows)
+            found.refuse_lost(course.plan_of(revision), lost)
             course.documents.parse_ahead(found.plan)
             return found
 

@@ -195,7 +195,8 @@ PAGES = (
         "`stepwell run --full-refresh` where that deletes what was written. One that is compacted, or has mode upsert, has to be deleted "
         "before, or another be named, because a key's row and the tombstone of its former row could be in two partitions. Without its topic of "
         "dead letters a pipeline goes on as soon as `dead.letter.topic` names another one. What was lost with an input or an output comes back "
-        "only with `stepwell run --full-refresh`.",
+        "only with `stepwell run --full-refresh`. A project that can do without the topic may leave it by `stepwell run --apply`, where the "
+        "text says so (docs/evolution.md).",
     ),
     Page(
         slug="step-log-gone",

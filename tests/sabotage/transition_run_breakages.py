@@ -14,7 +14,35 @@ TEST_AWAY = (
 )
 RECORDED, BATCH = "a step runs what the log says", "the batch answer"
 
+LOST, TEST_LOST = "coordinator/starting/topics/lost_on_the_way.py", "tests/end_to_end/test_lost_topics.py"
+
 TRANSITION_RUNS = (
+    Breakage(
+        "another-topic-in-a-divided-step",
+        "A project stands still although a divided step reads a lost topic, so it reads what another topic of that name has there.",
+        "no message of a lost topic is read",
+        (
+            Edit(
+                LOST,
+                "if not _has_begun(spec, log) or any(_reads(record, lost) for record in replayed):",
+                "if not _has_begun(spec, log):",
+            ),
+        ),
+        (f"{TEST_LOST}::test_a_topic_that_divided_steps_need_stops_the_start[True-b-step.begun]",),
+    ),
+    Breakage(
+        "ends-of-a-project-that-stands-still",
+        "A run that ends with its input takes the ends of a project that stands still for those of the next one, so that it reads nothing.",
+        BATCH,
+        (
+            Edit(
+                "coordinator/stepping/input_topics.py",
+                "        if self._stands_still:\n            return {}\n",
+                "        if self._stands_still:\n            return self.next_offsets(log)\n",
+            ),
+        ),
+        (f"{TEST_LOST}::test_the_table_of_an_input_that_is_gone_can_be_dropped[False-1]",),
+    ),
     Breakage(
         "given-ahead-of-a-program",
         "A step is given before the workers run its program, because the step before it is not settled yet.",

@@ -28,7 +28,8 @@ def with_matching_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str,
     own = {output.topic for output in spec.outputs} | set(spec.dead_letter_topics.values())
     not_read = {spec.log_topic, spec.plan_topic, *spec.table_topics}
     read = {name for name in known if name not in not_read and not has_rows_of_tables(name)}
-    inputs = tuple(_with_topics(source, names - not_read, own, read) for source in spec.inputs)
+    found = read if spec.lost_topics else names - not_read  # a project that stands still begins with no topic
+    inputs = tuple(_with_topics(source, found, own, read) for source in spec.inputs)
     _refuse_other_starts(inputs)
     return replace(spec, inputs=inputs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from coordinator.specification import OutputTopic, PipelineSpec
 from coordinator.starting.errors import TopicChanged
@@ -28,25 +29,38 @@ OTHER_LETTERS = (
 
 def resolved_topics(spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]) -> dict[str, TopicFacts]:
     """The facts of all input, output and dead-letter topics. Missing output topics are created. `known`: the topics that were recorded. Raises
-    TopicChanged unless each topic is the one that was recorded.
+    TopicChanged unless each topic is the one that was recorded. Of a project that stands still, lost topics are not looked at.
 
     An output topic that was not recorded and that holds messages is refused too. The messages belong to another program, or they are the
     output of a lost step log, which would be written a second time: see `refuse_lost_log`."""
-    facts = topics.describe(spec.input_topics)
+    lost = spec.lost_topics
+    facts = topics.describe({*spec.input_topics} - lost)
     _refuse_deleted(spec, topics, known)
     refuse_foreign_messages({output.topic for output in spec.outputs} - known.keys(), topics)
-    for output in spec.outputs:
+    for output in (each for each in spec.outputs if each.topic not in lost):
         config = {"cleanup.policy": "compact"} if output.compacted else {}
         facts[output.topic] = topics.ensure(output.topic, output.partitions, config, replication=spec.replication)
     for name in spec.dead_letter_topics.values():
         facts[name] = topics.ensure(name, 1, LARGE_MESSAGES, replication=spec.replication)
     check_topics(spec, facts, known)
-    return facts
+    return _as_recorded(facts, spec, known) if lost else facts
+
+
+def _as_recorded(
+    facts: Mapping[str, TopicFacts], spec: PipelineSpec, known: Mapping[str, TopicIdentity]
+) -> dict[str, TopicFacts]:
+    """The facts of a project that stands still: its lost topics are what they were, and none of its inputs has grown."""
+    lost = {name: TopicFacts(name, known[name].id, known[name].partitions, {}) for name in spec.lost_topics}
+    read = {
+        name: replace(facts[name], partitions=known[name].partitions)
+        for name in ({*spec.input_topics} & known.keys()) - lost.keys()
+    }
+    return {**facts, **read, **lost}
 
 
 def _refuse_deleted(spec: PipelineSpec, topics: Topics, known: Mapping[str, TopicIdentity]) -> None:
     """A topic that was written to is not created again: whoever deleted it may restore it."""
-    written = spec.written_topics & known.keys()
+    written = (spec.written_topics & known.keys()) - spec.lost_topics
     deleted = sorted(written - topics.existing(written))
     if deleted:
         raise TopicChanged(

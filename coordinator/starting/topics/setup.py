@@ -11,6 +11,7 @@ from coordinator.revisions.document import Revision
 from coordinator.specification import PipelineSpec
 from coordinator.starting.errors import TopicChanged
 from coordinator.starting.project.in_force import first_revision
+from coordinator.starting.topics.lost_on_the_way import name_way_out
 from coordinator.starting.topics.same_topics import refuse_lost_log, resolved_topics
 from coordinator.starting.topics.schemas import register_schemas
 from coordinator.starting.workers.circuit_file import StateOwner
@@ -24,6 +25,7 @@ from engine.run.program_document import Outputs
 from engine.run.task_setup import TaskSetup
 from io_kafka.clients.topics import Topics
 from io_kafka.clients.writer import PipelineWriter
+from io_kafka.errors import UnknownTopic
 from io_kafka.step_log.records import TopicIdentity
 from io_kafka.step_log.state import StepLogState
 from storage.host_folder import database_folder
@@ -47,8 +49,12 @@ def prepare(
         )
     try:
         identities, outputs = resolved_outputs(spec, topics, writer.state.topics)
-    except TopicChanged:
+    except TopicChanged as fault:
         refuse_lost_log(spec, writer, log_id)
+        name_way_out(fault, spec, topics, writer.state, numbers=revision.document.numbers)
+        raise
+    except UnknownTopic as fault:
+        name_way_out(fault, spec, topics, writer.state, numbers=revision.document.numbers)
         raise
     setup = TaskSetup(
         plan=plan_stages(spec.circuit),
