@@ -28,8 +28,9 @@ from stepwell.doctor.kafka import (
     log_checks,
     output_checks,
     plan_topic_check,
+    recorded_topics,
 )
-from stepwell.doctor.machine import machine_checks
+from stepwell.doctor.machine import disk_check, machine_checks
 from stepwell.doctor.registry import registry_checks
 from stepwell.doctor.rights import right_checks, wanted_by
 from stepwell.doctor.state import found_here, state_checks
@@ -73,6 +74,8 @@ def examine_in_turn(spec: Path | None, conf: list[str] | None = None) -> Iterato
         yield Check("project", "FAIL", error.message, error.what_to_do or "Correct spark-pipeline.yml.")
         return
     machine = machine_checks(project.storage)
+    if project.settings.stepwell.local_dir is not None and not project.on_cluster:
+        machine.append(disk_check(project.databases.databases, name="disk of the state", setting="stepwell.local.dir"))
     yield from machine
     yield Check("project", "OK", f"{project.name}, {project.spec_file}")
     broker, topics = broker_checks(project.settings.kafka)
@@ -129,7 +132,7 @@ def _topic_checks(resolved: ResolvedProject, topics: Topics) -> list[Check]:
     kafka = resolved.project.settings.kafka
     return [
         *input_checks(topics, resolved.sources, interval_s, run_makes_them=is_local_broker(kafka["bootstrap.servers"])),
-        *output_checks(topics, outputs),
+        *output_checks(topics, outputs, recorded_topics(kafka, topics, resolved.project.name)),
         *dead_letter_checks(topics, kafka, resolved.sources),
     ]
 

@@ -40,7 +40,7 @@ from io_kafka.errors import UnknownTopic
 from io_kafka.step_log.lost import StepLogUnreadable
 from io_kafka.step_log.state import StepLogState
 from protocols.planners import PLANNERS
-from stepwell.commands.common import note
+from stepwell.commands.common import PlaceUnusable, note
 from stepwell.commands.hand_over import take_from_running
 from stepwell.commands.missing_inputs import make_missing_inputs
 from stepwell.commands.query_keeper import QueryKeeper
@@ -52,6 +52,7 @@ from stepwell.planning.pipeline import NOTHING_PLANNED, PlannedProject, pipeline
 from stepwell.planning.query_key import query_key
 from stepwell.planning.sharding import policies_of
 from stepwell.project.loading import Project
+from stepwell.project.places import unwritable_part
 from stepwell.service.holder import wait_until_claimable
 from stepwell.service.kafka_watch import kafka_watched
 from stepwell.service.last_run import reserve_last_run, write_last_run
@@ -146,8 +147,16 @@ class _Prepared:
     check: AbstractContextManager[object]
 
 
+def _refuse_unwritable(project: Project) -> None:
+    """A worker that cannot make its database would be taken for one that has lost it."""
+    place = None if project.on_cluster else unwritable_part(project.databases.databases)
+    if place is not None:
+        raise PlaceUnusable(str(place), "it cannot be written by this user")
+
+
 def _prepare(project: Project, spark: StartingSpark, options: RunOptions, service: _Service) -> _Prepared:
     """Everything that takes long, or that can be refused without a look at the state."""
+    _refuse_unwritable(project)
     context = spark.context
     warm_up(context)
     plan, check = (

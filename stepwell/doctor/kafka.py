@@ -39,6 +39,9 @@ TO_COME = "{} will be made by the first run"
 MISSING = "Create it, or correct 'subscribe' of the table; `stepwell run` makes it only on the local broker."
 
 
+DELETED = "Restore it, or rebuild with `stepwell run --full-refresh`, which writes all of it again. Do not create it: it would be another topic."
+
+
 def broker_checks(settings: Mapping[str, str]) -> tuple[list[Check], Topics | None]:
     """The checks of the broker, and a connection if a broker answers."""
     try:
@@ -99,15 +102,20 @@ def log_checks(
 
 def has_no_state(settings: Mapping[str, str], topics: Topics, pipeline: str) -> bool:
     """Whether the step log has not even the intent of a checkpoint, so that a start makes databases that are not there."""
+    log = _log_of(settings, topics, pipeline)
+    return log is not None and not log.checkpoints and log.intent is None and log.first == 0
+
+
+def _log_of(settings: Mapping[str, str], topics: Topics, pipeline: str) -> StepLogState | None:
+    """The step log; None if it is not there or cannot be read."""
     name = log_topic_of(pipeline)
     facts = _facts(topics, name)
     if facts is None or isinstance(facts, KafkaFault):
-        return False
+        return None
     try:
-        log = StepLogReader(KafkaSettings.parse(dict(settings)), name).read()
+        return StepLogReader(KafkaSettings.parse(dict(settings)), name).read()
     except Fault:
-        return False
-    return not log.checkpoints and log.intent is None and log.first == 0
+        return None
 
 
 def _log_topic_check(topics: Topics, name: str, facts: TopicFacts | KafkaFault | None) -> Check:
@@ -199,13 +207,22 @@ def _input_checked(topics: Topics, source: SourceSpec, topic: str, checkpoint_in
     return input_check(facts, source, checkpoint_interval_s)
 
 
-def output_checks(topics: Topics, outputs: Sequence[OutputSpec]) -> list[Check]:
+def recorded_topics(settings: Mapping[str, str], topics: Topics, pipeline: str) -> frozenset[str]:
+    """The topics that the pipeline has read or written; none if its step log cannot be read, which another check says."""
+    log = _log_of(settings, topics, pipeline)
+    return frozenset() if log is None else frozenset(log.topics)
+
+
+def output_checks(topics: Topics, outputs: Sequence[OutputSpec], recorded: Collection[str]) -> list[Check]:
+    """`recorded`: see `recorded_topics`."""
     checks = []
     for output in outputs:
         name = f"output {output.topic}"
         facts = _facts(topics, output.topic)
         if isinstance(facts, KafkaFault):
             checks.append(_asked_in_vain(name, facts))
+        elif facts is None and output.topic in recorded:
+            checks.append(Check(name, "FAIL", "was deleted, and this pipeline has written to it", DELETED))
         elif facts is None:
             checks.append(Check(name, "OK", "will be made by the first run"))
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,6 +12,7 @@ from io_kafka.errors import JarsUnavailable
 from io_kafka.formats import native_json
 from io_kafka.native_switch import SWITCH
 from stepwell.doctor.check import Check
+from stepwell.project.places import nearest_folder, unwritable_part
 
 PYSPARK_MINOR = "4.3"
 """The API of the definitions changes between minor versions. This is the version that Stepwell supports."""
@@ -56,14 +56,16 @@ def reading_check() -> Check:
     return Check("reading", "WARN", f"not natively: {reason}", what_to_do)
 
 
-def disk_check(storage: Path) -> Check:
-    place = next(folder for folder in (storage, *storage.parents) if folder.exists())
-    if not os.access(place, os.W_OK):
-        what_to_do = "Correct its owner or its rights, or name another folder in `storage:` of spark-pipeline.yml."
-        return Check("disk", "FAIL", f"{place} cannot be written by this user", what_to_do)
+def disk_check(folder: Path, *, name: str = "disk", setting: str = "`storage:` of spark-pipeline.yml") -> Check:
+    """`folder`: where `setting` says that something is written. It need not be there yet."""
+    place = unwritable_part(folder)
+    if place is not None:
+        what_to_do = f"Correct its owner or its rights, or name another folder in {setting}."
+        return Check(name, "FAIL", f"{place} cannot be written by this user", what_to_do)
+    place = nearest_folder(folder)
     free = shutil.disk_usage(place).free
     found = f"{free / (1 << 30):.1f} GiB free in {place}"
-    what_to_do = "Make room, or move `storage:` of spark-pipeline.yml to a larger disk."
+    what_to_do = f"Make room, or move {setting} to a larger disk."
     if free < DISK_FREE_MIN:
-        return Check("disk", "FAIL", found, what_to_do)
-    return Check("disk", "WARN", found, what_to_do) if free < DISK_FREE_SCARCE else Check("disk", "OK", found)
+        return Check(name, "FAIL", found, what_to_do)
+    return Check(name, "WARN", found, what_to_do) if free < DISK_FREE_SCARCE else Check(name, "OK", found)

@@ -13,7 +13,7 @@ from coordinator.topic_names import is_table_topic, log_topic_of, plan_topic_of,
 from io_kafka.clients.rights import Operation, Right, acl_lines, may_use_transactional_id, missing_on_topics
 from io_kafka.clients.settings import KafkaSettings
 from io_kafka.clients.topics import Topics
-from io_kafka.errors import KafkaFault
+from io_kafka.errors import KafkaFault, NotAuthorized
 from stepwell.doctor.check import Check, Level
 from stepwell.project.tables import OutputSpec, SourceSpec
 
@@ -75,15 +75,27 @@ def right_checks(settings: KafkaSettings, topics: Topics, pipeline: str, wanted:
         if not may_use_transactional_id(settings, identifier):
             missing.add(Right("transactional-id", identifier, "Write"))
         later = missing_on_topics(topics, wanted.later)
+        to_come = _not_there(topics, wanted.later)
     except KafkaFault as fault:
         return [Check("rights", "WARN", f"not all could be looked at: {fault}", "Ask again when the broker answers.")]
     count = 1 + sum(map(len, wanted.now.values())) + len(TABLES) * wanted.tables
     return [
         _check("rights", f"all {count} that a run needs", "FAIL", settings, missing),
-        _check(
-            "rights for later", "the truncation of the step log, and a full refresh", "WARN", settings, later - missing
-        ),
+        _check("rights for later", LATER + to_come, "WARN", settings, later - missing),
     ]
+
+
+LATER = "the truncation of the step log, and a full refresh"
+
+
+def _not_there(topics: Topics, wanted: Mapping[str, frozenset[Operation]]) -> str:
+    """Which topics have to be asked for again, because Kafka says the rights of those alone that are there."""
+    try:
+        there = topics.existing(wanted)
+    except NotAuthorized:
+        return ""  # what is missing is said
+    to_come = sorted(wanted.keys() - there)
+    return f"; not known yet of topics that the first run makes: {', '.join(to_come)}" if to_come else ""
 
 
 def _check(name: str, all_of_them: str, level: Level, settings: KafkaSettings, missing: Iterable[Right]) -> Check:

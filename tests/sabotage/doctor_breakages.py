@@ -329,6 +329,32 @@ DOCTOR = (
         ("tests/end_to_end/test_changed_topics.py::test_an_output_topic_that_is_gone_is_not_made_again",),
     ),
     Breakage(
+        "deleted-outputs-are-new-ones",
+        "doctor says of an output topic that was deleted that the first run makes it.",
+        "no silence",
+        (
+            Edit(
+                "stepwell/doctor/kafka.py",
+                "        elif facts is None and output.topic in recorded:\n",
+                "        elif facts is None and not output.topic:\n",
+            ),
+        ),
+        ("tests/stepwell/test_doctor.py::test_outputs_and_the_step_log",),
+    ),
+    Breakage(
+        "a-folder-that-cannot-be-written-is-a-lost-state",
+        "A run begins whose workers cannot make their databases, and says that these are lost.",
+        "no silence",
+        (
+            Edit(
+                "stepwell/commands/serve.py",
+                "    place = None if project.on_cluster else",
+                "    place = None if project.storage else",
+            ),
+        ),
+        ("tests/stepwell/test_places.py::test_a_run_whose_state_cannot_be_written_does_not_begin",),
+    ),
+    Breakage(
         "hidden-topics-count-as-deleted",
         "A topic that the user may not see is told to be deleted, with the advice to rebuild.",
         "an error is told",
@@ -365,8 +391,8 @@ DOCTOR = (
         (
             Edit(
                 "stepwell/doctor/kafka.py",
-                "return not log.checkpoints and log.intent is None and log.first == 0",
-                "return log.first == 0",
+                "return log is not None and not log.checkpoints and log.intent is None and log.first == 0",
+                "return log is not None and log.first == 0",
             ),
         ),
         (

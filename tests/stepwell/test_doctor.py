@@ -155,7 +155,9 @@ def test_outputs_and_the_step_log(broker: Broker, topic_prefix: str) -> None:
         OutputSpec(handle="v", topic=topic_prefix + name, mode=cast(Mode, mode), key=(), partitions=None, location=HERE)
         for name, mode in cases
     ]
-    assert [check.level for check in output_checks(topics, outputs)] == ["WARN", "OK", "OK", "FAIL", "OK"]
+    assert [check.level for check in output_checks(topics, outputs, ())] == ["WARN", "OK", "OK", "FAIL", "OK"]
+    deleted = output_checks(topics, outputs, [topic_prefix + "new"])[-1]
+    assert (deleted.level, deleted.found) == ("FAIL", "was deleted, and this pipeline has written to it")
     settings = {"bootstrap.servers": broker.bootstrap_servers}
     assert [check.level for check in log_checks(settings, topics, topic_prefix, [], ())] == ["OK"]  # not there yet
     topics.ensure(f"stepwell.{topic_prefix}.steps", 1, {"retention.ms": "1000"})
