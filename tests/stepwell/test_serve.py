@@ -81,7 +81,7 @@ def test_a_network_beyond_loopback_is_used_only_if_the_setting_says_so(
         "Pipeline": begin,
     }.items():
         monkeypatch.setattr(serve, name, stand_in)
-    spark, project = SimpleNamespace(context=context), SimpleNamespace(name="p", settings=settings)
+    spark, project = SimpleNamespace(context=context), SimpleNamespace(name="p", settings=settings, on_cluster=True)
     definitions = SimpleNamespace(table_rows=None)
     service: Any = SimpleNamespace(signals=SimpleNamespace(), requests=Requests(), board=None, definitions=definitions)
     given: Any = (project, spark, RunOptions(), service)
